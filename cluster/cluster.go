@@ -97,6 +97,9 @@ type Config struct {
 	// every 5 s. A replica (Cluster.Replicate) takes over when it has. One that cannot renew its Lease for
 	// 10 s is restarted. Until it notices, two may act.
 	LeaderElection bool
+	// SidecarUser is the user of the sidecars of all drivers, with fake.Config.RBAC, unless Sidecars.User says another;
+	// "": each sidecar is the account that its project publishes. HostPathAccount has all of their roles.
+	SidecarUser string
 	// VolumePopulators serves the custom resource VolumePopulator, in which populators register, and adds the
 	// component datasourcevalidator, which warns of claims whose data source none of them handles. The
 	// program must import package fake/crd.
@@ -214,6 +217,7 @@ type Cluster struct {
 	nodeGrace         time.Duration
 	snapshots         bool                                    // see Config.Snapshots
 	leaderElection    bool                                    // see Config.LeaderElection
+	sidecarUser       string                                  // see Config.SidecarUser
 	storageCapacity   time.Duration                           // see Config.StorageCapacity
 	localStorage      atomic.Pointer[localstorage.Controller] // the controller started last; nil: none
 	directories       directories
@@ -257,7 +261,7 @@ func New(cfg Config) (*Cluster, error) {
 		devices: kind, devicesReason: why, interceptors: cfg.Interceptors, rootCA: cmp.Or(cfg.API.RootCA, fake.NoRootCA),
 		hasExtra: len(cfg.Extra) > 0, hasVolumeLimit: cfg.VolumesPerNode > 0, selinuxMount: cfg.SELinux, kubeletsAttach: cfg.KubeletsAttach,
 		storageCapacity: cfg.StorageCapacity, nodeLeases: cfg.NodeLeases, nodeGrace: cfg.NodeMonitorGracePeriod,
-		snapshots: cfg.Snapshots, leaderElection: cfg.LeaderElection,
+		snapshots: cfg.Snapshots, leaderElection: cfg.LeaderElection, sidecarUser: cfg.SidecarUser,
 		plugins: cfg.Plugins, realNFS: cfg.RealNFS, controllerDrivers: map[string]func() *prober.Directory{},
 	}
 	if c.hasVolumeLimit && kind != Array {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -80,6 +81,7 @@ func (c *Cluster) installDrivers(cfg Config) error {
 	}
 	for i, d := range drivers {
 		d.Sidecars.LeaderElection = d.Sidecars.LeaderElection || cfg.LeaderElection
+		d.Sidecars.User = cmp.Or(d.Sidecars.User, cfg.SidecarUser)
 		if err := d.check(c.driverNames()); err != nil {
 			return err
 		}
@@ -116,7 +118,7 @@ func (c *Cluster) builtInDriver() Driver {
 			}
 			return n.services, nil
 		},
-		Sidecars: Sidecars{StrictTopology: c.driver.topology(), Capacity: c.storageCapacity, LeaderElection: c.leaderElection},
+		Sidecars: Sidecars{StrictTopology: c.driver.topology(), Capacity: c.storageCapacity, LeaderElection: c.leaderElection, User: c.sidecarUser},
 	}
 }
 

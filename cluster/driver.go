@@ -81,6 +81,9 @@ type Sidecars struct {
 	// LeaderElection makes each sidecar act only while it holds a Lease of kube-system: --leader-election.
 	// Replicas wait for their turn. See Config.LeaderElection.
 	LeaderElection bool
+	// User is the user of all sidecars, with fake.Config.RBAC, as if one pod ran them; "": each is the account that its
+	// project publishes. See Config.SidecarUser.
+	User string
 }
 
 // check returns an error for an invalid driver. others are the names of the drivers before it.

@@ -9,6 +9,7 @@ import (
 	"github.com/volsim/volsim/controllers/namespace"
 	"github.com/volsim/volsim/controllers/rootca"
 	"github.com/volsim/volsim/controllers/serviceaccount"
+	"github.com/volsim/volsim/controllers/serviceaccounttoken"
 	"github.com/volsim/volsim/controllers/vacprotection"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/sidecars/resizer"
@@ -89,6 +90,18 @@ func serviceAccountFilters(caches func() informers.SharedInformerFactory) []fake
 		}},
 	}
 }
+
+// tokenFilters passes secrets with tokens, and the deletion of service accounts.
+func tokenFilters(func() informers.SharedInformerFactory) []fake.Filter {
+	return []fake.Filter{
+		{Resource: "secrets", Fields: "type=" + string(corev1.SecretTypeServiceAccountToken)},
+		{Resource: "serviceaccounts", Match: func(old, new fake.Object) bool {
+			return new == nil || old != nil && old.GetUID() != new.GetUID()
+		}},
+	}
+}
+
+var tokenWakes = []wake{{resource: "secrets", match: func(obj fake.Object) bool { return serviceaccounttoken.IsToken(obj.(*corev1.Secret)) }}}
 
 func rootCAFilters(rootCA string) filterFunc {
 	return func(caches func() informers.SharedInformerFactory) []fake.Filter {

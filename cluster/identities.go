@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/volsim/volsim/controllers/clusterroleaggregation"
+	"github.com/volsim/volsim/controllers/serviceaccounttoken"
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/rbac"
 )
@@ -21,13 +22,13 @@ import (
 //
 // Upstream: plugin/pkg/auth/authorizer/rbac/bootstrappolicy; deploy/kubernetes of the sidecars.
 
-// sidecarRoles are the service accounts, roles and bindings that the sidecars' projects publish, in the
-// namespace kube-system, one object a line. A conformance test compares them with the published files.
+// sidecarRoles are the service accounts, roles and bindings that the sidecars' projects and csi-driver-host-path
+// publish, in the namespace kube-system, one object a line. A conformance test compares them with the published files.
 //
 //go:embed sidecarroles.jsonl
 var sidecarRoles []byte
 
-// otherRoles are those of the health monitor and of the validator of data sources.
+// otherRoles are those of the validator of data sources.
 //
 //go:embed otherroles.jsonl
 var otherRoles []byte
@@ -51,6 +52,10 @@ var accounts = map[string]string{
 	snapshotControllerName: "snapshot-controller", "healthmonitor": "csi-external-health-monitor-controller",
 	"datasourcevalidator": "volume-data-source-validator",
 }
+
+// HostPathAccount is the user of a pod that runs the driver and all sidecars, as that of csi-driver-host-path: a
+// service account that is bound to the roles of all sidecars.
+const HostPathAccount = "system:serviceaccount:kube-system:csi-hostpathplugin-sa"
 
 // aggregationName is the name of the component that aggregates cluster roles.
 const aggregationName = "clusterroleaggregation"
@@ -78,6 +83,9 @@ func (p *recipe) identity() identity {
 	case "scheduler":
 		user := userNamed("system:kube-scheduler")
 		return identity{user, user}
+	case tokensName: // it makes the tokens of the other controllers' accounts
+		user := userNamed(controllerManager)
+		return identity{user, user}
 	}
 	account, ok := accounts[kind]
 	if !ok {
@@ -99,15 +107,28 @@ func userNamed(name string) *authenticationv1.UserInfo {
 	return &authenticationv1.UserInfo{Username: name, Groups: []string{rbac.AuthenticatedGroup}}
 }
 
-// accessComponents returns the controller of roles, if the API server uses them.
+// tokensName is the name of the component that writes tokens to secrets.
+const tokensName = "serviceaccounttoken"
+
+// accessComponents returns the controller of tokens in secrets, which needs the key of the API server, and that of
+// roles, if the API server uses them.
 func (c *Cluster) accessComponents() []recipe {
+	all := []recipe{{
+		name: tokensName, replaces: "serviceaccount-token-controller", filters: tokenFilters, wakes: tokenWakes,
+		start: func(p ComponentContext) error {
+			serviceaccounttoken.New(serviceaccounttoken.Config{
+				Process: p.Process, Client: p.Client, Informers: p.Informers, RootCA: c.rootCA, Token: c.server.LegacyToken,
+			})
+			return nil
+		},
+	}}
 	if !c.rbac {
-		return nil
+		return all
 	}
-	return []recipe{{name: aggregationName, replaces: "clusterrole-aggregation-controller", start: func(p ComponentContext) error {
+	return append(all, recipe{name: aggregationName, replaces: "clusterrole-aggregation-controller", start: func(p ComponentContext) error {
 		clusterroleaggregation.New(clusterroleaggregation.Config{Process: p.Process, Client: p.Client, Informers: p.Informers})
 		return nil
-	}}}
+	}})
 }
 
 // addRoles stores the roles of the components that are no part of Kubernetes.

@@ -44,7 +44,7 @@ func (d *nodeDriver) provisioner(ctx context.Context) (recipe, error) {
 		return recipe{}, err
 	}
 	return recipe{
-		name: "provisioner(" + d.Name + "@" + d.node.name + ")", driver: d.Name, filters: d.provisionerFilters(),
+		name: "provisioner(" + d.Name + "@" + d.node.name + ")", driver: d.Name, user: d.Sidecars.User, filters: d.provisionerFilters(),
 		start: func(p ComponentContext) error {
 			return d.startProvisionerAt(p, conn, hasTopology(plugin), &provisioner.NodeDeployment{
 				Node: d.node.name, NodeID: info.GetNodeId(), Segments: info.GetAccessibleTopology().GetSegments(),

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -248,4 +249,80 @@ func refusedWithout(t *testing.T, role *rbacv1.ClusterRole) []string {
 		_ = rbacLife(t.Context(), c) // it may fail without the rule
 	}
 	return refusals(c)
+}
+
+// TestSecretsHaveTokens: a secret gets the token of its account, which is valid as long as both exist. The controller is as
+// authorized as it needs to be, and its process starts with the first such secret in a stepped world.
+func TestSecretsHaveTokens(t *testing.T) {
+	for name, stepped := range map[string]*sim.SteppedConfig{"stepped": {StepsMax: 5000}, "live": nil} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			c := start(t, cluster.Config{
+				Devices: cluster.Array, Nodes: 1, Stepped: stepped, API: fake.Config{RBAC: true, TokenKey: []byte("key"), RootCA: "CA"},
+			})
+			client := c.Client().CoreV1()
+			accounts, secrets := client.ServiceAccounts("default"), client.Secrets("default")
+			testcheck.Must(accounts.Create(ctx, &corev1.ServiceAccount{
+				ObjectMeta: metav1.ObjectMeta{Name: "ci"}, Secrets: []corev1.ObjectReference{{Name: "second"}, {Name: "third"}},
+			}, metav1.CreateOptions{}))
+			for _, name := range []string{"first", "second"} {
+				testcheck.Must(secrets.Create(ctx, &corev1.Secret{
+					ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{corev1.ServiceAccountNameKey: "ci"}},
+					Type:       corev1.SecretTypeServiceAccountToken,
+				}, metav1.CreateOptions{}))
+				testcheck.NoError(t, c.WaitFor(ctx, "secrets", "default", name, "jsonpath={.data.token}"))
+			}
+			secret := testcheck.Must(secrets.Get(ctx, "first", metav1.GetOptions{}))
+			token := string(secret.Data[corev1.ServiceAccountTokenKey])
+			testcheck.Equal(t, "namespace", "default", string(secret.Data[corev1.ServiceAccountNamespaceKey]))
+			testcheck.Equal(t, "certificate", "CA", string(secret.Data[corev1.ServiceAccountRootCAKey]))
+			review := testcheck.Must(c.Client().AuthenticationV1().TokenReviews().Create(ctx,
+				&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{}))
+			testcheck.Equal(t, "user", "system:serviceaccount:default:ci", review.Status.User.Username)
+
+			testcheck.NoError(t, secrets.Delete(ctx, "second", metav1.DeleteOptions{}),
+				c.WaitFor(ctx, "serviceaccounts", "default", "ci", "jsonpath={.secrets[0].name}=third"))
+			testcheck.NoError(t, accounts.Delete(ctx, "ci", metav1.DeleteOptions{}), c.WaitForGone(ctx, "secrets", "default", "first"))
+			if _, _, err := c.Server().AuthenticateToken(token); err == nil {
+				t.Error("a token of a deleted account is valid")
+			}
+			testcheck.Equal(t, "refused", nil, refusals(c))
+		})
+	}
+}
+
+// TestLifeUnderOneAccount: a pod with the driver and all sidecars, as csi-driver-host-path publishes it, is one user. The
+// accounts of the single sidecars have no rights here.
+func TestLifeUnderOneAccount(t *testing.T) {
+	begin := func(t *testing.T, stepped *sim.SteppedConfig) *cluster.Cluster {
+		c := start(t, cluster.Config{
+			Snapshots: true, Devices: cluster.Array, Nodes: 2, Stepped: stepped, API: fake.Config{RBAC: true},
+			StorageCapacity: time.Minute, LeaderElection: true, SidecarUser: cluster.HostPathAccount,
+		})
+		for _, name := range []string{"provisioner", "attacher", "resizer", "snapshotter"} {
+			testcheck.NoError(t, c.Client().RbacV1().ClusterRoleBindings().Delete(t.Context(), "csi-"+name+"-role", metav1.DeleteOptions{}))
+		}
+		return c
+	}
+	for name, stepped := range map[string]*sim.SteppedConfig{"stepped": {StepsMax: 40000}, "live": nil} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			c := begin(t, stepped)
+			testcheck.NoError(t, rbacLife(ctx, c))
+			testcheck.Equal(t, "refused", nil, refusals(c))
+		})
+	}
+	t.Run("without a binding", func(t *testing.T) {
+		c := begin(t, &sim.SteppedConfig{StepsMax: 40000})
+		testcheck.NoError(t, c.Client().RbacV1().ClusterRoleBindings().Delete(t.Context(), "csi-hostpathplugin-resizer-cluster-role", metav1.DeleteOptions{}))
+		if err := rbacLife(t.Context(), c); err == nil {
+			t.Error("volumes grow without the resizer's role")
+		}
+		refused := refusals(c)
+		if len(refused) == 0 || !strings.Contains(refused[0], `User "`+cluster.HostPathAccount+`" cannot `) {
+			t.Errorf("refused: %q", refused)
+		}
+	})
 }

@@ -32,7 +32,7 @@ func (d *csiDriver) sidecarComponents(c *Cluster) []recipe {
 			if d.Sidecars.LeaderElection {
 				r = c.elect(r, leaseOf(r.name, d.Name))
 			}
-			r.name, r.driver = d.component(r.name), d.Name
+			r.name, r.driver, r.user = d.component(r.name), d.Name, d.Sidecars.User
 			recipes = append(recipes, r)
 		}
 	}

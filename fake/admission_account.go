@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -17,6 +18,49 @@ const (
 	// An hour and seven seconds: by the odd number the real server recognizes the tokens that it has added itself.
 	tokenSeconds = 60*60 + 7
 )
+
+// admitServiceAccount sets the service account of a pod. A mirror pod, which the kubelet has from a file, stays as it
+// is, and may have none.
+//
+// Upstream: plugin/pkg/admission/serviceaccount Plugin.Admit (v1.36).
+func (s *Server) admitServiceAccount(pod *corev1.Pod) error {
+	spec := &pod.Spec
+	if isMirrorPod(pod) {
+		return validateMirrorPod(pod)
+	}
+	if spec.ServiceAccountName == "" {
+		spec.ServiceAccountName = defaultAccount
+	}
+	spec.DeprecatedServiceAccount = spec.ServiceAccountName
+	if s.tokens {
+		return s.admitAccount(pod)
+	}
+	return nil
+}
+
+// accountName returns the service account of a pod as it was sent.
+func accountName(spec *corev1.PodSpec) string {
+	return cmp.Or(spec.ServiceAccountName, spec.DeprecatedServiceAccount)
+}
+
+// validateMirrorPod rejects a mirror pod with a service account, secrets or a token.
+//
+// Upstream: plugin/pkg/admission/serviceaccount Plugin.Validate (v1.36).
+func validateMirrorPod(pod *corev1.Pod) error {
+	if accountName(&pod.Spec) != "" {
+		return forbidPod(pod, "a mirror pod may not reference service accounts")
+	}
+	if secrets, _ := podReferences(pod); len(secrets) > 0 {
+		return forbidPod(pod, "a mirror pod may not reference secrets")
+	}
+	for i := range pod.Spec.Volumes {
+		v := pod.Spec.Volumes[i].Projected
+		if v != nil && slices.ContainsFunc(v.Sources, func(p corev1.VolumeProjection) bool { return p.ServiceAccountToken != nil }) {
+			return forbidPod(pod, "a mirror pod may not use ServiceAccountToken volume projections")
+		}
+	}
+	return nil
+}
 
 // admitAccount sets what a pod takes from its service account: the secrets for images, and a volume with a
 // token, the root certificate and the namespace, mounted by each container. See Config.MountTokens.

@@ -22,14 +22,8 @@ const defaultAccount = "default"
 // podtopologylabels.
 func (s *Server) admitPod(pod *corev1.Pod) error {
 	spec := &pod.Spec
-	if spec.ServiceAccountName == "" {
-		spec.ServiceAccountName = defaultAccount
-	}
-	spec.DeprecatedServiceAccount = spec.ServiceAccountName
-	if s.tokens {
-		if err := s.admitAccount(pod); err != nil {
-			return err
-		}
+	if err := s.admitServiceAccount(pod); err != nil {
+		return err
 	}
 	if err := s.admitPriority(pod); err != nil {
 		return err

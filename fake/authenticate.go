@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -32,36 +31,39 @@ func (s *Server) AuthenticateToken(token string, audiences ...string) (authentic
 	if len(audiences) == 0 {
 		audiences = []string{tokenIssuer}
 	}
-	c, err := s.tokenClaims(token)
+	payload, err := s.verified(token)
 	if err != nil {
 		return authenticationv1.UserInfo{}, nil, err
 	}
-	matched := slices.DeleteFunc(slices.Clone(audiences), func(a string) bool { return !slices.Contains(c.Audience, a) })
-	if len(matched) == 0 {
-		return authenticationv1.UserInfo{}, nil, fmt.Errorf("token audiences %q is invalid for the target audiences %q", c.Audience, audiences)
+	if user, matched, isLegacy, err := s.authenticateLegacy(token, payload, audiences); isLegacy {
+		return user, matched, err
 	}
-	if err := s.validateClaims(c); err != nil {
+	var c claims
+	if err := json.Unmarshal(payload, &c); err != nil || c.Issuer != tokenIssuer {
+		return authenticationv1.UserInfo{}, nil, errToken
+	}
+	matched, err := matchAudiences(c.Audience, audiences)
+	if err == nil {
+		err = s.validateClaims(c)
+	}
+	if err != nil {
 		return authenticationv1.UserInfo{}, nil, err
 	}
 	return c.user(), matched, nil
 }
 
-// tokenClaims returns the claims of a token that this server signed.
-func (s *Server) tokenClaims(token string) (claims, error) {
-	var c claims
+// verified returns the claims of a token that this server signed, as JSON.
+func (s *Server) verified(token string) ([]byte, error) {
 	text := token[:max(strings.LastIndex(token, "."), 0)]
 	header, payload, _ := strings.Cut(text, ".")
 	if header != tokenHeader || !hmac.Equal([]byte(s.signed(text)), []byte(token)) {
-		return c, errToken
+		return nil, errToken
 	}
 	body, err := base64.RawURLEncoding.DecodeString(payload)
-	if err == nil {
-		err = json.Unmarshal(body, &c)
+	if err != nil {
+		return nil, errToken
 	}
-	if err != nil || c.Issuer != tokenIssuer {
-		return c, errToken
-	}
-	return c, nil
+	return body, nil
 }
 
 // validateClaims checks that a token is valid now: its time, its account, and what it is bound to.

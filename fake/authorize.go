@@ -8,6 +8,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/volsim/volsim/internal/rbac"
@@ -129,7 +130,29 @@ func attributesOf(user *authenticationv1.UserInfo, resource *authorizationv1.Res
 	return rbac.Attributes{
 		User: user, Verb: resource.Verb, Group: resource.Group, Resource: resource.Resource,
 		Subresource: resource.Subresource, Namespace: resource.Namespace, Name: resource.Name,
+		NodeName: selectedNode(resource.FieldSelector),
 	}
+}
+
+// selectedNode returns the node by whose name the objects in a review are selected; "": they are not.
+//
+// Upstream: pkg/registry/authorization/util ResourceAttributesFrom.
+func selectedNode(s *authorizationv1.FieldSelectorAttributes) string {
+	const field = "spec.nodeName"
+	if s == nil {
+		return ""
+	}
+	for _, r := range s.Requirements {
+		if r.Key == field && r.Operator == metav1.FieldSelectorOpIn && len(r.Values) == 1 {
+			return r.Values[0]
+		}
+	}
+	selector, err := fields.ParseSelector(s.RawSelector)
+	if err != nil {
+		return ""
+	}
+	name, _ := selector.RequiresExactMatch(field)
+	return name
 }
 
 // authorize returns an error if the client's user may not make a request for the resource.

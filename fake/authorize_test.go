@@ -217,7 +217,9 @@ func TestNodeAuthorizer(t *testing.T) {
 		{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}},
 	}
 	claim := newClaim("data", func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv" })
-	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{
+		Namespace: "default", Name: "data",
+	}, PersistentVolumeSource: corev1.PersistentVolumeSource{
 		CSI: &corev1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: "h", NodeStageSecretRef: &corev1.SecretReference{Namespace: "kube-system", Name: "stage"}},
 	}}}
 	testcheck.NoError(t, w.server.Add(pod, claim, pv))

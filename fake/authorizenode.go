@@ -8,7 +8,10 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/component-helpers/storage/ephemeral"
+	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/internal/rbac"
 )
@@ -16,8 +19,8 @@ import (
 // This file has the Node authorizer: a kubelet may read what the pods of its node use, and write what
 // belongs to its node.
 //
-// Differs: it looks the objects up instead of keeping a graph of them. Of resource claims and resource
-// slices and of certificates it knows nothing. NodeRestriction, which limits what a kubelet may write, is missing.
+// Differs: it looks the objects up instead of keeping a graph of them. Certificate requests are not served.
+// NodeRestriction limits what a kubelet may write.
 //
 // Upstream: plugin/pkg/auth/authorizer/node.
 
@@ -54,7 +57,7 @@ func (s *Server) nodeMay(node string, a rbac.Attributes) (allowed bool, reason s
 			return s.related(node, a)
 		}
 		return s.nodeGets(node, a)
-	case "/persistentvolumes", "storage.k8s.io/volumeattachments":
+	case "/persistentvolumes", "storage.k8s.io/volumeattachments", "resource.k8s.io/resourceclaims":
 		return s.nodeGets(node, a)
 	case "/serviceaccounts":
 		return s.nodeAccount(node, a)
@@ -62,6 +65,10 @@ func (s *Server) nodeMay(node string, a rbac.Attributes) (allowed bool, reason s
 		return nodeLease(node, a)
 	case "storage.k8s.io/csinodes":
 		return nodeCSINode(node, a)
+	case "resource.k8s.io/resourceslices":
+		return s.nodeSlice(node, a)
+	case "certificates.k8s.io/podcertificaterequests":
+		return false, ""
 	case "/nodes":
 		return nodeNode(node, a)
 	case "/pods":
@@ -134,6 +141,24 @@ func nodeCSINode(node string, a rbac.Attributes) (bool, string) {
 	return true, ""
 }
 
+func (s *Server) nodeSlice(node string, a rbac.Attributes) (bool, string) {
+	if a.Subresource != "" {
+		return false, "cannot authorize ResourceSlice subresources"
+	}
+	switch a.Verb {
+	case "create":
+		return true, "" // NodeRestriction knows the object
+	case "get", "update", "patch", "delete":
+		return s.related(node, a)
+	case "watch", "list", "deletecollection":
+		if a.NodeName == node {
+			return true, ""
+		}
+		return false, "can only list/watch/deletecollection resourceslices with nodeName field selector"
+	}
+	return false, "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection"
+}
+
 func nodeNode(node string, a rbac.Attributes) (bool, string) {
 	switch a.Subresource + " " + a.Verb {
 	case " create", " update", " patch", "status update", "status patch":
@@ -183,23 +208,34 @@ func (s *Server) belongsTo(node string, a rbac.Attributes) bool {
 	switch a.Resource {
 	case "volumeattachments":
 		va, ok := s.lookup(s.table("volumeattachments"), a.Name).(*storagev1.VolumeAttachment)
-		return ok && va.Spec.NodeName == node
+		return ok && a.Namespace == "" && va.Spec.NodeName == node
 	case "pods":
 		pod, ok := s.lookup(s.table("pods"), key(a.Namespace, a.Name)).(*corev1.Pod)
 		return ok && pod.Spec.NodeName == node
+	case "resourceslices":
+		slice, ok := s.lookup(s.table("resourceslices"), a.Name).(*resourcev1.ResourceSlice)
+		return ok && a.Namespace == "" && ptr.Deref(slice.Spec.NodeName, "") == node
 	}
 	return slices.ContainsFunc(listed[*corev1.Pod](s, s.table("pods")), func(pod *corev1.Pod) bool {
-		return pod.Spec.NodeName == node && s.podUses(pod, a)
+		return pod.Spec.NodeName == node && !isMirrorPod(pod) && s.podUses(pod, a)
 	})
 }
 
-// podUses reports whether a pod refers to an object.
+// podUses reports whether a pod refers to an object, which need not exist. A volume belongs to the claim that it names.
+//
+// Upstream: plugin/pkg/auth/authorizer/node Graph.AddPod, AddPV.
 func (s *Server) podUses(pod *corev1.Pod, a rbac.Attributes) bool {
-	if a.Resource == "persistentvolumes" {
-		return slices.ContainsFunc(s.claimsOf(pod), func(c *corev1.PersistentVolumeClaim) bool { return c.Spec.VolumeName == a.Name })
-	}
-	if a.Resource == "secrets" && s.volumeUses(pod, a) {
-		return true
+	switch a.Resource {
+	case "persistentvolumes":
+		pv, ok := s.lookup(s.table("persistentvolumes"), a.Name).(*corev1.PersistentVolume)
+		return ok && a.Namespace == "" && isVolumeOf(pod, pv)
+	case "secrets":
+		secret := corev1.SecretReference{Namespace: a.Namespace, Name: a.Name}
+		secrets, _ := podReferences(pod)
+		return pod.Namespace == a.Namespace && slices.Contains(secrets, a.Name) ||
+			slices.ContainsFunc(listed[*corev1.PersistentVolume](s, s.table("persistentvolumes")), func(pv *corev1.PersistentVolume) bool {
+				return isVolumeOf(pod, pv) && slices.Contains(persistentSecrets(pv), secret)
+			})
 	}
 	if pod.Namespace != a.Namespace {
 		return false
@@ -208,123 +244,58 @@ func (s *Server) podUses(pod *corev1.Pod, a rbac.Attributes) bool {
 	case "serviceaccounts":
 		return pod.Spec.ServiceAccountName == a.Name
 	case "persistentvolumeclaims":
-		return slices.ContainsFunc(s.claimsOf(pod), func(c *corev1.PersistentVolumeClaim) bool { return c.Name == a.Name })
-	case "secrets":
-		return podRefers(pod, a.Name, "secret")
+		return slices.Contains(claimNames(pod), a.Name)
 	case "configmaps":
-		return podRefers(pod, a.Name, "configmap")
+		_, configMaps := podReferences(pod)
+		return slices.Contains(configMaps, a.Name)
+	case "resourceclaims":
+		return slices.Contains(resourceClaimNames(pod), a.Name)
 	}
 	return false
 }
 
-// claimsOf returns the claims that a pod's volumes are.
-func (s *Server) claimsOf(pod *corev1.Pod) []*corev1.PersistentVolumeClaim {
-	var claims []*corev1.PersistentVolumeClaim
+// isVolumeOf reports whether a volume is bound to a claim of a pod.
+func isVolumeOf(pod *corev1.Pod, pv *corev1.PersistentVolume) bool {
+	ref := pv.Spec.ClaimRef
+	return ref != nil && ref.Namespace == pod.Namespace && slices.Contains(claimNames(pod), ref.Name)
+}
+
+// claimNames returns the names of the claims that a pod's volumes are.
+func claimNames(pod *corev1.Pod) []string {
+	var names []string
 	for i := range pod.Spec.Volumes {
-		v, name := &pod.Spec.Volumes[i], ""
+		v := &pod.Spec.Volumes[i]
 		switch {
 		case v.PersistentVolumeClaim != nil:
-			name = v.PersistentVolumeClaim.ClaimName
+			names = append(names, v.PersistentVolumeClaim.ClaimName)
 		case v.Ephemeral != nil:
-			name = pod.Name + "-" + v.Name
-		default:
-			continue
-		}
-		claim, ok := s.lookup(s.table("persistentvolumeclaims"), key(pod.Namespace, name)).(*corev1.PersistentVolumeClaim)
-		if ok {
-			claims = append(claims, claim)
+			names = append(names, ephemeral.VolumeClaimName(pod, v))
 		}
 	}
-	return claims
+	return names
 }
 
-// volumeUses reports whether a PersistentVolume of a pod refers to a secret.
-func (s *Server) volumeUses(pod *corev1.Pod, a rbac.Attributes) bool {
-	for _, claim := range s.claimsOf(pod) {
-		pv, ok := s.lookup(s.table("persistentvolumes"), claim.Spec.VolumeName).(*corev1.PersistentVolume)
-		if !ok {
-			continue
-		}
-		var refs []*corev1.SecretReference
-		if csi := pv.Spec.CSI; csi != nil {
-			refs = append(refs, csi.NodePublishSecretRef, csi.NodeStageSecretRef, csi.NodeExpandSecretRef)
-		}
-		if flex := pv.Spec.FlexVolume; flex != nil && flex.SecretRef != nil {
-			ref := *flex.SecretRef
-			if ref.Namespace == "" {
-				ref.Namespace = claim.Namespace
-			}
-			refs = append(refs, &ref)
-		}
-		for _, ref := range refs {
-			if ref != nil && ref.Name == a.Name && ref.Namespace == a.Namespace {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// podRefers reports whether a pod's volumes, environment or pull secrets refer to a secret or
-// configmap of its namespace.
+// resourceClaimNames returns the names of a pod's resource claims. Those that are made from a template are in its status.
 //
-// Upstream: pkg/api/v1/pod VisitPodSecretNames, VisitPodConfigmapNames.
-func podRefers(pod *corev1.Pod, name, kind string) bool {
-	found := false
-	see := func(of, referred string) { found = found || of == kind && referred == name }
-	for _, ref := range pod.Spec.ImagePullSecrets {
-		see("secret", ref.Name)
-	}
-	for i := range pod.Spec.Volumes {
-		seeVolume(&pod.Spec.Volumes[i], see)
-	}
-	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range containers {
-			seeEnvironment(&containers[i], see)
-		}
-	}
-	return found
-}
-
-func seeVolume(v *corev1.Volume, see func(kind, name string)) {
-	switch {
-	case v.Secret != nil:
-		see("secret", v.Secret.SecretName)
-	case v.ConfigMap != nil:
-		see("configmap", v.ConfigMap.Name)
-	case v.CSI != nil && v.CSI.NodePublishSecretRef != nil:
-		see("secret", v.CSI.NodePublishSecretRef.Name)
-	case v.FlexVolume != nil && v.FlexVolume.SecretRef != nil:
-		see("secret", v.FlexVolume.SecretRef.Name)
-	case v.Projected != nil:
-		for i := range v.Projected.Sources {
-			if s := v.Projected.Sources[i].Secret; s != nil {
-				see("secret", s.Name)
-			}
-			if m := v.Projected.Sources[i].ConfigMap; m != nil {
-				see("configmap", m.Name)
+// Upstream: k8s.io/dynamic-resource-allocation/resourceclaim Name.
+func resourceClaimNames(pod *corev1.Pod) []string {
+	var names []string
+	for _, claim := range pod.Spec.ResourceClaims {
+		name := claim.ResourceClaimName
+		if name == nil && claim.ResourceClaimTemplateName != nil {
+			for _, status := range pod.Status.ResourceClaimStatuses {
+				if status.Name == claim.Name {
+					name = status.ResourceClaimName
+					break
+				}
 			}
 		}
-	}
-}
-
-func seeEnvironment(c *corev1.Container, see func(kind, name string)) {
-	for _, from := range c.EnvFrom {
-		if from.SecretRef != nil {
-			see("secret", from.SecretRef.Name)
-		}
-		if from.ConfigMapRef != nil {
-			see("configmap", from.ConfigMapRef.Name)
+		if name != nil {
+			names = append(names, *name)
 		}
 	}
-	for _, env := range c.Env {
-		if from := env.ValueFrom; from != nil {
-			if from.SecretKeyRef != nil {
-				see("secret", from.SecretKeyRef.Name)
-			}
-			if from.ConfigMapKeyRef != nil {
-				see("configmap", from.ConfigMapKeyRef.Name)
-			}
-		}
+	if extended := pod.Status.ExtendedResourceClaimStatus; extended != nil && extended.ResourceClaimName != "" {
+		names = append(names, extended.ResourceClaimName)
 	}
+	return names
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,7 +42,10 @@ func (s writer) remove(
 		}
 		obj := k.shallow(old)
 		verdict := s.prepareDelete(k, obj, old, opts)
-		if verdict != verdictKeep {
+		if verdict != verdictKeep { // nothing is admitted while an earlier deletion is pending
+			if err := s.restrictNode(nodeWrite{k: k, op: admissionv1.Delete, namespace: namespace, name: name, old: old}); err != nil {
+				return writeResult{}, err
+			}
 			if err := s.admission.delete(old); err != nil {
 				return writeResult{}, err
 			}

@@ -76,7 +76,7 @@
 //   - Managed fields of objects that were never applied, unless Config.TrackManagedFields is set.
 //   - Authorization, unless Config.RBAC is set: every user may do everything. A service account need
 //     not exist and no token is mounted, unless Config.MountTokens is set.
-//   - Admission webhooks and policies, NodeRestriction. Package fake/audit has the audit log of HTTP requests.
+//   - Package fake/admission has webhooks and policies, package fake/audit the audit log of HTTP requests.
 //   - Complete validation: fake/internal/rules validates what matters to storage, and little of
 //     containers and resource.k8s.io. Other fields are stored as sent.
 //   - Pods' logs, exec, port-forward, resize and ephemeral containers: they are rejected.

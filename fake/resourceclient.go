@@ -242,11 +242,11 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 
 // draft copies the part of obj that may replace old: all but the status or, for a write of /status,
 // the status and the metadata. With managed fields it copies everything, as they depend on what was
-// sent.
+// sent, and so does NodeRestriction.
 func (r ResourceClient) draft(obj, old Object, through subresource) Object {
 	k := r.kind
 	switch {
-	case old == nil || k.copyStatus == nil || k.custom != nil ||
+	case old == nil || k.copyStatus == nil || k.custom != nil || r.c.restrictsNodes() ||
 		len(obj.GetManagedFields())+len(old.GetManagedFields()) > 0:
 		return k.copy(obj)
 	case k.draft != nil && (through == statusSubresource || through == mainResource):
@@ -431,6 +431,11 @@ func (r ResourceClient) CreateSubresource(ctx context.Context, name, sub string,
 	var answer runtime.Object
 	_, err := r.c.write(ctx, r.traceRequest("create", name, sub), func(w writer) (writeResult, error) {
 		if err := r.authorize("create", name, sub); err != nil {
+			return writeResult{}, err
+		}
+		if err := w.restrictNode(nodeWrite{
+			k: r.kind, op: admissionv1.Create, sub: sub, namespace: r.namespace, name: name, obj: body,
+		}); err != nil {
 			return writeResult{}, err
 		}
 		admitted := r.admissionOf(ctx, name, sub, opts)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -75,6 +76,9 @@ func (s writer) create(k *kind, namespace string, obj Object, dryRun bool) (writ
 		return writeResult{}, err
 	}
 	if err := s.admitNamespace(k, namespace, m); err != nil {
+		return writeResult{}, err
+	}
+	if err := s.restrictNode(nodeWrite{k: k, op: admissionv1.Create, namespace: namespace, name: m.Name, obj: obj}); err != nil {
 		return writeResult{}, err
 	}
 	if err := k.mayCreate(m.Name); err != nil {
@@ -207,6 +211,11 @@ func (s writer) update(k *kind, c change) (writeResult, error) {
 				continue
 			}
 			return done, err
+		}
+		if err := s.restrictNode(nodeWrite{
+			k: k, op: admissionv1.Update, sub: string(c.subresource), namespace: c.namespace, name: c.name, obj: obj, old: old,
+		}); err != nil {
+			return writeResult{}, err
 		}
 		if obj, err = s.admitChange(k, obj, old); err != nil {
 			return writeResult{}, err

@@ -9,7 +9,7 @@
 //
 // # What it does not do
 //
-// It creates no tokens: simulated pods have none.
+// It creates no tokens. Package serviceaccounttoken writes those in secrets.
 //
 // Upstream: pkg/controller/serviceaccount serviceaccounts_controller.go (v1.36.3).
 package serviceaccount

@@ -111,13 +111,14 @@ func (r *request) answer() answer {
 		return r.errorAnswer(err)
 	}
 	parts := splitPath(r.URL.Path)
-	if err := r.impersonate(); err != nil {
+	asked := r.asked(parts)
+	if err := r.impersonate(asked); err != nil {
 		return r.errorAnswer(err)
 	}
 	if !r.enter(parts) {
 		return tooManyRequests()
 	}
-	if err := r.authorize(parts); err != nil {
+	if err := r.authorize(parts, asked); err != nil {
 		return r.errorAnswer(err)
 	}
 	first := ""

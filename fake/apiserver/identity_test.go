@@ -7,9 +7,12 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	clientrest "k8s.io/client-go/rest"
 
@@ -63,6 +66,15 @@ func (w *accessWorld) cert(by *apiserver.Authority, user string, groups ...strin
 	return w.with(func(c *clientrest.Config) { c.CertData, c.KeyData = cert, key })
 }
 
+// foreignToken returns a token that a server with a key and a clock issues.
+func foreignToken(t *testing.T, key string, now func() time.Time) string {
+	t.Helper()
+	issued, err := fake.NewServer(fake.Config{Now: now, TokenKey: []byte(key)}).Client(sim.DirectCaller()).CoreV1().ServiceAccounts("default").
+		CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	testcheck.NoError(t, err)
+	return issued.Status.Token
+}
+
 // TestCredentials: a request is that of the user of its certificate or token.
 func TestCredentials(t *testing.T) {
 	w := newAccessWorld(t)
@@ -82,7 +94,12 @@ func TestCredentials(t *testing.T) {
 		"no common name":       {w.cert(w.authority, "", "dev"), "Unauthorized"},
 		"a service account":    {token(issued.Status.Token), "system:serviceaccount:default:default system:serviceaccounts,system:serviceaccounts:default,system:authenticated"},
 		"a truncated token":    {token(issued.Status.Token[:40]), "Unauthorized"},
-		"none":                 {token(""), "Unauthorized"},
+		"nonsense":             {token("nonsense"), "Unauthorized"},
+		"of another server":    {token(foreignToken(t, "another key", time.Now)), "Unauthorized"},
+		"an expired token":     {token(foreignToken(t, "secret", func() time.Time { return time.Now().Add(-2 * time.Hour) })), "Unauthorized"},
+		"for another audience": {token(testcheck.Must(w.admin.CoreV1().ServiceAccounts("default").CreateToken(t.Context(), "default",
+			&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"vault"}}}, metav1.CreateOptions{})).Status.Token), "Unauthorized"},
+		"none": {token(""), "Unauthorized"},
 	} {
 		t.Run(name, func(t *testing.T) { testcheck.Equal(t, "user", tt.want, w.who(tt.config)) })
 	}
@@ -106,27 +123,107 @@ func TestImpersonation(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "actor"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "actor"},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "ann"}},
 	}, metav1.CreateOptions{}))
+	grant(t, w, "eve", rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"selfsubjectreviews"}, Verbs: []string{"impersonate-on:arbitrary-node:create"}},
+		rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"nodes"}, ResourceNames: []string{"node-1"}, Verbs: []string{"impersonate:arbitrary-node"}})
+	eve := apiserver.NewConfig(w.admin.Server(), sim.DirectCaller(), func(c *fake.Clientset) *fake.Clientset {
+		return c.AsUser(authenticationv1.UserInfo{Username: "eve", Groups: []string{"system:authenticated"}})
+	})
 	const refused = ` at the cluster scope`
+	const constrained = `selfsubjectreviews.authentication.k8s.io is forbidden: User "ann" cannot impersonate-on:user-info:create resource "selfsubjectreviews" in API group "authentication.k8s.io"` + refused
 	for name, tt := range map[string]struct {
 		config *clientrest.Config
 		as     clientrest.ImpersonationConfig
 		want   string
 	}{
-		"by HTTPS":          {w.listener.Config(), clientrest.ImpersonationConfig{UserName: "bob", Groups: []string{"dev"}}, "bob dev,system:authenticated"},
-		"in memory":         {memory, clientrest.ImpersonationConfig{UserName: "bob"}, "bob system:authenticated"},
-		"the anonymous":     {memory, clientrest.ImpersonationConfig{UserName: "system:anonymous"}, `selfsubjectreviews.authentication.k8s.io is forbidden: User "system:anonymous" cannot create resource "selfsubjectreviews" in API group "authentication.k8s.io"` + refused},
-		"allowed":           {ann, clientrest.ImpersonationConfig{UserName: "bob"}, "bob system:authenticated"},
-		"a service account": {ann, clientrest.ImpersonationConfig{UserName: "system:serviceaccount:default:default"}, "system:serviceaccount:default:default system:serviceaccounts,system:serviceaccounts:default,system:authenticated"},
-		"another user":      {ann, clientrest.ImpersonationConfig{UserName: "eve"}, `users "eve" is forbidden: User "ann" cannot impersonate resource "users" in API group ""` + refused},
-		"a group":           {ann, clientrest.ImpersonationConfig{UserName: "bob", Groups: []string{"system:masters"}}, `groups "system:masters" is forbidden: User "ann" cannot impersonate resource "groups" in API group ""` + refused},
-		"a UID":             {ann, clientrest.ImpersonationConfig{UserName: "bob", UID: "1"}, `uids.authentication.k8s.io "1" is forbidden: User "ann" cannot impersonate resource "uids" in API group "authentication.k8s.io"` + refused},
-		"an extra value":    {ann, clientrest.ImpersonationConfig{UserName: "bob", Extra: map[string][]string{"scopes": {"x"}}}, `userextras.authentication.k8s.io "x" is forbidden: User "ann" cannot impersonate resource "userextras/scopes" in API group "authentication.k8s.io"` + refused},
+		"by HTTPS":                         {w.listener.Config(), clientrest.ImpersonationConfig{UserName: "bob", Groups: []string{"dev"}}, "bob dev,system:authenticated"},
+		"in memory":                        {memory, clientrest.ImpersonationConfig{UserName: "bob"}, "bob system:authenticated"},
+		"the anonymous":                    {memory, clientrest.ImpersonationConfig{UserName: "system:anonymous"}, `selfsubjectreviews.authentication.k8s.io is forbidden: User "system:anonymous" cannot create resource "selfsubjectreviews" in API group "authentication.k8s.io"` + refused},
+		"allowed":                          {ann, clientrest.ImpersonationConfig{UserName: "bob"}, "bob system:authenticated"},
+		"a service account":                {ann, clientrest.ImpersonationConfig{UserName: "system:serviceaccount:default:default"}, "system:serviceaccount:default:default system:serviceaccounts,system:serviceaccounts:default,system:authenticated"},
+		"another user":                     {ann, clientrest.ImpersonationConfig{UserName: "eve"}, constrained},
+		"a group":                          {ann, clientrest.ImpersonationConfig{UserName: "bob", Groups: []string{"system:masters"}}, constrained},
+		"a UID":                            {ann, clientrest.ImpersonationConfig{UserName: "bob", UID: "1"}, constrained},
+		"an extra value":                   {ann, clientrest.ImpersonationConfig{UserName: "bob", Extra: map[string][]string{"scopes": {"x"}}}, constrained},
+		"a group only":                     {ann, clientrest.ImpersonationConfig{Groups: []string{"dev"}}, `requested &user.DefaultInfo{Name:"", UID:"", Groups:[]string{"dev"}, Extra:map[string][]string(nil)} without impersonating a user name`},
+		"oneself":                          {ann, clientrest.ImpersonationConfig{UserName: "ann"}, constrained},
+		"a node, by an administrator":      {memory, clientrest.ImpersonationConfig{UserName: "system:node:node-1"}, "system:node:node-1 system:nodes,system:authenticated"},
+		"a superuser, by an administrator": {memory, clientrest.ImpersonationConfig{UserName: "bob", Groups: []string{"system:masters"}}, "bob system:masters,system:authenticated"},
+		"a node, for this request":         {eve, clientrest.ImpersonationConfig{UserName: "system:node:node-1"}, "system:node:node-1 system:nodes,system:authenticated"},
+		"another node":                     {eve, clientrest.ImpersonationConfig{UserName: "system:node:node-2"}, `nodes.authentication.k8s.io "node-2" is forbidden: User "eve" cannot impersonate:arbitrary-node resource "nodes" in API group "authentication.k8s.io"` + refused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := clientrest.CopyConfig(tt.config)
 			config.Impersonate = tt.as
 			testcheck.Equal(t, "user", tt.want, w.who(config))
 		})
+	}
+}
+
+// grant binds a new cluster role to a user.
+func grant(t *testing.T, w *accessWorld, user string, rules ...rbacv1.PolicyRule) {
+	t.Helper()
+	meta := metav1.ObjectMeta{Name: user}
+	testcheck.Must(w.admin.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{}))
+	testcheck.Must(w.admin.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
+	}, metav1.CreateOptions{}))
+}
+
+// TestUsersWithoutRights makes the same requests as users without roles, by HTTPS and in memory: the errors are the same.
+func TestUsersWithoutRights(t *testing.T) {
+	w := newAccessWorld(t)
+	ann := authenticationv1.UserInfo{Username: "ann", Groups: []string{"system:authenticated"}}
+	const cannot = ` is forbidden: User "ann" cannot `
+	const here = ` in API group "" in the namespace "default"`
+	for name, client := range map[string]kubernetes.Interface{
+		"HTTPS":     testcheck.Must(kubernetes.NewForConfig(w.cert(w.authority, "ann"))),
+		"in memory": testcheck.Must(kubernetes.NewForConfig(apiserver.NewConfig(w.admin.Server(), sim.DirectCaller(), func(c *fake.Clientset) *fake.Clientset { return c.AsUser(ann) }))),
+		"clientset": w.admin.AsUser(ann),
+	} {
+		pods := client.CoreV1().Pods("default")
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default"}}
+		for _, tt := range []struct {
+			what, want string
+			do         func() error
+		}{
+			{"get", `pods "p"` + cannot + `get resource "pods"` + here, func() error { _, err := pods.Get(t.Context(), "p", metav1.GetOptions{}); return err }},
+			{"list", `pods` + cannot + `list resource "pods"` + here, func() error { _, err := pods.List(t.Context(), metav1.ListOptions{}); return err }},
+			{"list one", `pods "p"` + cannot + `list resource "pods"` + here, func() error {
+				_, err := pods.List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=p"})
+				return err
+			}},
+			{"watch", `pods` + cannot + `watch resource "pods"` + here, func() error { _, err := pods.Watch(t.Context(), metav1.ListOptions{}); return err }},
+			{"create", `pods` + cannot + `create resource "pods"` + here, func() error { _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); return err }},
+			{"update", `pods "p"` + cannot + `update resource "pods"` + here, func() error { _, err := pods.Update(t.Context(), pod, metav1.UpdateOptions{}); return err }},
+			{"update the status", `pods "p"` + cannot + `update resource "pods/status"` + here, func() error {
+				_, err := pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
+				return err
+			}},
+			{"patch", `pods "p"` + cannot + `patch resource "pods"` + here, func() error {
+				_, err := pods.Patch(t.Context(), "p", types.MergePatchType, []byte("{}"), metav1.PatchOptions{})
+				return err
+			}},
+			{"delete", `pods "p"` + cannot + `delete resource "pods"` + here, func() error { return pods.Delete(t.Context(), "p", metav1.DeleteOptions{}) }},
+			{"delete all", `pods` + cannot + `deletecollection resource "pods"` + here, func() error {
+				return pods.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{})
+			}},
+			{"evict", `pods "p"` + cannot + `create resource "pods/eviction"` + here, func() error {
+				return pods.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default"}})
+			}},
+			{"a token", `serviceaccounts "a"` + cannot + `create resource "serviceaccounts/token"` + here, func() error {
+				_, err := client.CoreV1().ServiceAccounts("default").CreateToken(t.Context(), "a", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+				return err
+			}},
+		} {
+			t.Run(name+", "+tt.what, func(t *testing.T) {
+				err := tt.do()
+				if !apierrors.IsForbidden(err) {
+					t.Fatalf("error %v", err)
+				}
+				testcheck.Equal(t, "error", tt.want, err.Error())
+			})
+		}
 	}
 }
 

@@ -33,6 +33,7 @@ func TestKubectl(t *testing.T) {
 		Dir: filepath.Join("testdata", "kubectl"),
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"stopkubelet": stopKubelet, "startkubelet": startKubelet, "waitsuccessor": waitSuccessor,
+			"readenv": readEnv,
 		},
 		Setup: func(env *testscript.Env) error {
 			cfg := cluster.Config{Devices: cluster.Array, LocalStorage: filepath.Base(env.WorkDir) == "script-localstorage"}
@@ -109,6 +110,11 @@ func waitSuccessor(ts *testscript.TestScript, _ bool, args []string) {
 		obj, ok := c.Server().Get("pods", "default", args[0])
 		return ok && string(obj.GetUID()) != ts.Getenv("POD_UID")
 	}))
+}
+
+// readEnv is the command "readenv VARIABLE FILE" of scripts: the variable has the content of the file.
+func readEnv(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile(args[1])))
 }
 
 // startKubelet is the command "startkubelet NODE" of scripts: the kubelet starts again.
