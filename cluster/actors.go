@@ -51,6 +51,11 @@ var actors = map[string]actor{
 	"storageclasses.storage.k8s.io":          {},
 	"volumeattributesclasses.storage.k8s.io": {},
 
+	"mutatingadmissionpolicies.admissionregistration.k8s.io":         {},
+	"mutatingadmissionpolicybindings.admissionregistration.k8s.io":   {},
+	"validatingadmissionpolicies.admissionregistration.k8s.io":       {},
+	"validatingadmissionpolicybindings.admissionregistration.k8s.io": {},
+
 	"clusterrolebindings.rbac.authorization.k8s.io":                storedOnly(allAllowed),
 	"clusterroles.rbac.authorization.k8s.io":                       storedOnly(allAllowed),
 	"deviceclasses.resource.k8s.io":                                storedOnly(noController),

@@ -39,7 +39,7 @@ type AdmissionRequest struct {
 	Subresource string
 	Namespace   string // "": the resource is not namespaced
 	Name        string // "": the server makes the name, or deletes a collection
-	// Object is what is to be stored, of Kind; nil for a deletion. It is read-only, but Mutate may set another one.
+	// Object is what is to be stored, of Kind; nil for a deletion. It is read-only: see Replace.
 	Object runtime.Object
 	// OldObject is what is stored, of Kind; nil for a creation. It is read-only.
 	OldObject runtime.Object
@@ -49,6 +49,10 @@ type AdmissionRequest struct {
 
 	// Versions are the other versions in which the resource is served.
 	Versions []AdmissionVersion
+	// Again says that this is the second call of Mutate, because the first one has replaced the object and the server's
+	// own plugins have seen the new one. State is what the first call has left there.
+	Again bool
+	State any
 
 	warnings []string
 	caller   sim.Caller
@@ -61,6 +65,12 @@ type AdmissionVersion struct {
 	// Convert returns an object of the request in this version, and Restore an object of this version in the
 	// request's.
 	Convert, Restore func(obj runtime.Object) (runtime.Object, error)
+}
+
+// Replace replaces the object of a request, within Mutate. The server sets its defaults.
+func (r *AdmissionRequest) Replace(obj runtime.Object) error {
+	r.Object = obj
+	return nil
 }
 
 // Warn adds a warning to the answer.
@@ -77,3 +87,6 @@ func (r *AdmissionRequest) Call(ctx context.Context, name string, call func() er
 
 // SetAdmitter sets what admits requests, before the server is used. nil: nothing.
 func (s *Server) SetAdmitter(by Admitter) { s.admitter = by }
+
+// Admitter returns what SetAdmitter set.
+func (s *Server) Admitter() Admitter { return s.admitter }

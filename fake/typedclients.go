@@ -6,6 +6,7 @@ package fake
 
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1beta1 "k8s.io/api/admissionregistration/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -23,6 +24,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	applyadmissionregistrationv1 "k8s.io/client-go/applyconfigurations/admissionregistration/v1"
+	applyadmissionregistrationv1beta1 "k8s.io/client-go/applyconfigurations/admissionregistration/v1beta1"
 	applyappsv1 "k8s.io/client-go/applyconfigurations/apps/v1"
 	applyautoscalingv1 "k8s.io/client-go/applyconfigurations/autoscaling/v1"
 	applyautoscalingv2 "k8s.io/client-go/applyconfigurations/autoscaling/v2"
@@ -40,6 +42,7 @@ import (
 	applyschedulingv1 "k8s.io/client-go/applyconfigurations/scheduling/v1"
 	applystoragev1 "k8s.io/client-go/applyconfigurations/storage/v1"
 	typedadmissionregistrationv1 "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
+	typedadmissionregistrationv1beta1 "k8s.io/client-go/kubernetes/typed/admissionregistration/v1beta1"
 	typedappsv1 "k8s.io/client-go/kubernetes/typed/apps/v1"
 	typedautoscalingv1 "k8s.io/client-go/kubernetes/typed/autoscaling/v1"
 	typedautoscalingv2 "k8s.io/client-go/kubernetes/typed/autoscaling/v2"
@@ -302,6 +305,34 @@ func (g admissionregistrationV1) ValidatingWebhookConfigurations() typedadmissio
 
 func (g admissionregistrationV1) MutatingWebhookConfigurations() typedadmissionregistrationv1.MutatingWebhookConfigurationInterface {
 	return newResource[*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.MutatingWebhookConfigurationList, *applyadmissionregistrationv1.MutatingWebhookConfigurationApplyConfiguration](g.c, "mutatingwebhookconfigurations", "")
+}
+
+func (g admissionregistrationV1) ValidatingAdmissionPolicies() typedadmissionregistrationv1.ValidatingAdmissionPolicyInterface {
+	return newResource[*admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyList, *applyadmissionregistrationv1.ValidatingAdmissionPolicyApplyConfiguration](g.c, "validatingadmissionpolicies", "")
+}
+
+func (g admissionregistrationV1) ValidatingAdmissionPolicyBindings() typedadmissionregistrationv1.ValidatingAdmissionPolicyBindingInterface {
+	return newResource[*admissionregistrationv1.ValidatingAdmissionPolicyBinding, *admissionregistrationv1.ValidatingAdmissionPolicyBindingList, *applyadmissionregistrationv1.ValidatingAdmissionPolicyBindingApplyConfiguration](g.c, "validatingadmissionpolicybindings", "")
+}
+
+// AdmissionregistrationV1beta1 returns the client of the group admissionregistration.k8s.io.
+func (c *Clientset) AdmissionregistrationV1beta1() typedadmissionregistrationv1beta1.AdmissionregistrationV1beta1Interface {
+	return admissionregistrationV1beta1{c.base().AdmissionregistrationV1beta1(), c}
+}
+
+// admissionregistrationV1beta1 is the client of the group admissionregistration.k8s.io.
+// The embedded client answers 404.
+type admissionregistrationV1beta1 struct {
+	typedadmissionregistrationv1beta1.AdmissionregistrationV1beta1Interface
+	c *Clientset
+}
+
+func (g admissionregistrationV1beta1) MutatingAdmissionPolicies() typedadmissionregistrationv1beta1.MutatingAdmissionPolicyInterface {
+	return newResource[*admissionregistrationv1beta1.MutatingAdmissionPolicy, *admissionregistrationv1beta1.MutatingAdmissionPolicyList, *applyadmissionregistrationv1beta1.MutatingAdmissionPolicyApplyConfiguration](g.c, "mutatingadmissionpolicies.v1beta1.admissionregistration.k8s.io", "")
+}
+
+func (g admissionregistrationV1beta1) MutatingAdmissionPolicyBindings() typedadmissionregistrationv1beta1.MutatingAdmissionPolicyBindingInterface {
+	return newResource[*admissionregistrationv1beta1.MutatingAdmissionPolicyBinding, *admissionregistrationv1beta1.MutatingAdmissionPolicyBindingList, *applyadmissionregistrationv1beta1.MutatingAdmissionPolicyBindingApplyConfiguration](g.c, "mutatingadmissionpolicybindings.v1beta1.admissionregistration.k8s.io", "")
 }
 
 // CoordinationV1 returns the client of the group coordination.k8s.io.
