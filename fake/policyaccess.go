@@ -36,27 +36,19 @@ func (s writer) checkParams(k *kind, obj, old Object) error {
 		if path = "paramKind"; was == nil || !equality.Semantic.DeepEqual(was.Spec.ParamKind, o.Spec.ParamKind) {
 			err = s.mayReadKind((*admissionv1.ParamKind)(o.Spec.ParamKind))
 		}
-	case *admissionv1.ValidatingAdmissionPolicyBinding:
-		if was, _ := old.(*admissionv1.ValidatingAdmissionPolicyBinding); o.Spec.ParamRef != nil && !sameParams(was, o) {
-			err = s.mayReadParams("validatingadmissionpolicies", o.Spec.PolicyName, o.Spec.ParamRef.Namespace, o.Spec.ParamRef.Name)
+	case *admissionv1.ValidatingAdmissionPolicyBinding: // upstream compares pointers, so each update is checked
+		if r := o.Spec.ParamRef; r != nil {
+			err = s.mayReadParams("validatingadmissionpolicies", o.Spec.PolicyName, r.Namespace, r.Name)
 		}
 	case *admissionv1beta1.MutatingAdmissionPolicyBinding:
-		if was, _ := old.(*admissionv1beta1.MutatingAdmissionPolicyBinding); o.Spec.ParamRef != nil && !sameMutatingParams(was, o) {
-			err = s.mayReadParams("mutatingadmissionpolicies", o.Spec.PolicyName, o.Spec.ParamRef.Namespace, o.Spec.ParamRef.Name)
+		if r := o.Spec.ParamRef; r != nil {
+			err = s.mayReadParams("mutatingadmissionpolicies", o.Spec.PolicyName, r.Namespace, r.Name)
 		}
 	}
 	if err != nil {
 		return invalid(k, obj.GetName(), field.ErrorList{field.Forbidden(specPath.Child(path), err.Error())})
 	}
 	return nil
-}
-
-func sameParams(a, b *admissionv1.ValidatingAdmissionPolicyBinding) bool {
-	return a != nil && a.Spec.PolicyName == b.Spec.PolicyName && equality.Semantic.DeepEqual(a.Spec.ParamRef, b.Spec.ParamRef)
-}
-
-func sameMutatingParams(a, b *admissionv1beta1.MutatingAdmissionPolicyBinding) bool {
-	return a != nil && a.Spec.PolicyName == b.Spec.PolicyName && equality.Semantic.DeepEqual(a.Spec.ParamRef, b.Spec.ParamRef)
 }
 
 // mayReadKind returns an error unless the user may get all objects of a policy's kind of parameters.
