@@ -191,7 +191,7 @@ func validateAuditAnnotations(policy string, all []admissionv1.AuditAnnotation) 
 	var errs field.ErrorList
 	path := specPath.Child("auditAnnotations")
 	if len(all) > auditAnnotationsMax {
-		errs = append(errs, field.Invalid(path, all, fmt.Sprintf("must not have more than %d auditAnnotations", auditAnnotationsMax)))
+		errs = append(errs, field.Invalid(path, internalAnnotations(all), fmt.Sprintf("must not have more than %d auditAnnotations", auditAnnotationsMax)))
 	}
 	seen := map[string]bool{}
 	for i, a := range all {
@@ -213,6 +213,16 @@ func validateAuditAnnotations(policy string, all []admissionv1.AuditAnnotation) 
 		seen[a.Key] = true
 	}
 	return errs
+}
+
+// internalAnnotations returns audit annotations as errors print them: upstream's internal type has no JSON names.
+func internalAnnotations(all []admissionv1.AuditAnnotation) any {
+	type internal struct{ Key, ValueExpression string }
+	out := make([]internal, len(all))
+	for i, a := range all {
+		out[i] = internal{a.Key, a.ValueExpression}
+	}
+	return out
 }
 
 func validatePolicyStatus(p, _ *admissionv1.ValidatingAdmissionPolicy) field.ErrorList {
