@@ -13,5 +13,8 @@ func (s *Server) validateConfiguration(k *kind, obj, old Object) field.ErrorList
 	if s.admitter == nil || k.gvk.Group != admissionv1.GroupName || k.custom != nil {
 		return nil
 	}
+	if old == nil {
+		return s.admitter.ValidateConfiguration(obj, nil)
+	}
 	return s.admitter.ValidateConfiguration(obj, old)
 }

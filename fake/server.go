@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/volsim/volsim/fake/internal/admit"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -118,13 +119,13 @@ type Config struct {
 // concurrent use.
 type Server struct {
 	now            func() time.Time
-	identity       uint64  // the bits that Config.Identity adds to a UID; 0 for 0
-	track          bool    // managed fields, from creation on
-	protect        bool    // adds finalizers; see Config.SkipProtection
-	crossNamespace bool    // see Config.CrossNamespaceSources
-	tokens         bool    // of service accounts, for pods; see Config.MountTokens
-	access         *access  // nil: see Config.RBAC
-	admitter       Admitter // nil: none; see SetAdmitter
+	identity       uint64         // the bits that Config.Identity adds to a UID; 0 for 0
+	track          bool           // managed fields, from creation on
+	protect        bool           // adds finalizers; see Config.SkipProtection
+	crossNamespace bool           // see Config.CrossNamespaceSources
+	tokens         bool           // of service accounts, for pods; see Config.MountTokens
+	access         *access        // nil: see Config.RBAC
+	admitter       admit.Admitter // nil: none; see SetAdmitter
 	tokenKey       []byte
 	services       map[types.NamespacedName]http.Handler
 	created        func(resource schema.GroupResource) []string // see Config.CreateWarnings; nil: none

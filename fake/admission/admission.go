@@ -1,4 +1,3 @@
-// Package admission is the stand-in of the package on main, where the rest of it is written.
 package admission
 
 import (
@@ -7,16 +6,14 @@ import (
 	"sync/atomic"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/fake/internal/admit"
 )
 
 // Serve makes a server evaluate policies, before the server is used.
@@ -24,23 +21,28 @@ func Serve(server *fake.Server) { server.SetAdmitter(&admitter{newPolicies(serve
 
 type admitter struct{ policies *policies }
 
-var _ fake.Admitter = (*admitter)(nil)
+var _ admit.Admitter = (*admitter)(nil)
 
-// Admits implements fake.Admitter.
+// Admits reports whether a policy has a binding.
 func (a *admitter) Admits() bool { return a.policies.active() }
 
-// Mutate implements fake.Admitter.
-func (a *admitter) Mutate(ctx context.Context, r *fake.AdmissionRequest) error {
-	return a.policies.mutate(ctx, r)
+// Mutate implements admit.Admitter.
+func (a *admitter) Mutate(ctx context.Context, r *admit.Request) error {
+	state, ok := r.State.(*passes)
+	if !ok {
+		state = &passes{}
+		r.State = state
+	}
+	return a.policies.mutate(ctx, r, state)
 }
 
-// Validate implements fake.Admitter.
-func (a *admitter) Validate(ctx context.Context, r *fake.AdmissionRequest) error {
+// Validate implements admit.Admitter.
+func (a *admitter) Validate(ctx context.Context, r *admit.Request) error {
 	return a.policies.validate(ctx, r)
 }
 
-// ValidateConfiguration implements fake.Admitter.
-func (a *admitter) ValidateConfiguration(obj, old fake.Object) field.ErrorList {
+// ValidateConfiguration implements admit.Admitter.
+func (a *admitter) ValidateConfiguration(obj, old runtime.Object) field.ErrorList {
 	return a.policies.validateConfiguration(obj, old)
 }
 
@@ -95,7 +97,7 @@ func exposed(obj runtime.Object) (runtime.Object, error) {
 }
 
 // replace replaces the object of a request by one in the version of kind.
-func replace(r *fake.AdmissionRequest, obj runtime.Object, kind schema.GroupVersionKind) error {
+func replace(r *admit.Request, obj runtime.Object, kind schema.GroupVersionKind) error {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		c := &fake.CustomObject{}
 		data, err := u.MarshalJSON()
@@ -116,26 +118,4 @@ func replace(r *fake.AdmissionRequest, obj runtime.Object, kind schema.GroupVers
 		}
 	}
 	return r.Replace(obj)
-}
-
-// access decides for expressions what users may do.
-type access struct{ server *fake.Server }
-
-// Authorize implements the authorizer of k8s.io/apiserver.
-func (a access) Authorize(_ context.Context, asked authorizer.Attributes) (authorizer.Decision, string, error) {
-	by := asked.GetUser()
-	info := authenticationv1.UserInfo{Username: by.GetName(), UID: by.GetUID(), Groups: by.GetGroups()}
-	request := authorizationv1.SelfSubjectAccessReviewSpec{}
-	if asked.IsResourceRequest() {
-		request.ResourceAttributes = &authorizationv1.ResourceAttributes{
-			Namespace: asked.GetNamespace(), Verb: asked.GetVerb(), Group: asked.GetAPIGroup(), Version: asked.GetAPIVersion(),
-			Resource: asked.GetResource(), Subresource: asked.GetSubresource(), Name: asked.GetName(),
-		}
-	} else {
-		request.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: asked.GetPath(), Verb: asked.GetVerb()}
-	}
-	if err := a.server.Client(sim.DirectCaller()).AsUser(info).Authorize(request); err != nil {
-		return authorizer.DecisionNoOpinion, err.Error(), nil
-	}
-	return authorizer.DecisionAllow, "", nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,9 +18,8 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 	listersv1 "k8s.io/client-go/listers/core/v1"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/internal/admit"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -87,7 +87,7 @@ func (p *policies) active() bool {
 // of the context, if it has one.
 //
 // Upstream: k8s.io/apiserver/pkg/admission/plugin/policy/validating Plugin.Validate.
-func (p *policies) validate(ctx context.Context, r *fake.AdmissionRequest) error {
+func (p *policies) validate(ctx context.Context, r *admit.Request) error {
 	compiled := p.validating.get()
 	if len(compiled.list) == 0 || slices.Contains(unjudged, r.Resource.GroupResource()) {
 		return nil
@@ -106,7 +106,7 @@ func (p *policies) validate(ctx context.Context, r *fake.AdmissionRequest) error
 // validateFunc is a plugin that validates.
 type validateFunc func(ctx context.Context) error
 
-// Handles implements admission.Interface.
+// Handles reports whether the plugin handles an operation: all.
 func (validateFunc) Handles(admission.Operation) bool { return true }
 
 // Validate implements admission.ValidationInterface.
@@ -115,16 +115,17 @@ func (f validateFunc) Validate(ctx context.Context, _ admission.Attributes, _ ad
 }
 
 // warnings adds warnings to the answer of a request.
-type warnings struct{ request *fake.AdmissionRequest }
+type warnings struct{ request *admit.Request }
 
 // AddWarning implements warning.Recorder.
 func (w warnings) AddWarning(_, text string) { w.request.Warn(text) }
 
 // mutate lets the mutating policies change a request. In the second pass only those change it again that have the
-// reinvocation policy IfNeeded, if the object has changed since.
+// reinvocation policy IfNeeded, if the object has changed since. The passes of one request share state, which is empty at
+// first.
 //
 // Upstream: k8s.io/apiserver/pkg/admission/plugin/policy/mutating Plugin.Admit.
-func (p *policies) mutate(ctx context.Context, r *fake.AdmissionRequest) error {
+func (p *policies) mutate(ctx context.Context, r *admit.Request, state *passes) error {
 	compiled := p.mutating.get()
 	if len(compiled.list) == 0 || r.Operation == "DELETE" || slices.Contains(unjudged, r.Resource.GroupResource()) {
 		return nil
@@ -133,7 +134,13 @@ func (p *policies) mutate(ctx context.Context, r *fake.AdmissionRequest) error {
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	attributes := inPass{seen.attributes, passes(r, seen.attributes)}
+	if state.shared == nil {
+		state.shared = seen.attributes.GetReinvocationContext()
+	}
+	if r.Again {
+		state.shared.SetIsReinvoke()
+	}
+	attributes := inPass{seen.attributes, state.shared}
 	err = p.mutator.Dispatch(warning.WithWarningRecorder(ctx, warnings{r}), attributes, seen, compiled.resolved(p.server))
 	if err == nil {
 		err = seen.err
@@ -141,30 +148,19 @@ func (p *policies) mutate(ctx context.Context, r *fake.AdmissionRequest) error {
 	return err
 }
 
+// passes is what the passes of the mutation of one request have in common. The zero value is that of a new request.
+//
+// Upstream: k8s.io/apiserver/pkg/admission reinvoker.
+type passes struct{ shared admission.ReinvocationContext }
+
 // inPass is a request in one of the passes of mutation.
 type inPass struct {
 	admission.Attributes
-	passes admission.ReinvocationContext
+	shared admission.ReinvocationContext
 }
 
 // GetReinvocationContext implements admission.Attributes.
-func (a inPass) GetReinvocationContext() admission.ReinvocationContext { return a.passes }
-
-// passes returns what the passes of a request's mutation have in common. It is the request's State, so that webhooks can
-// share it.
-//
-// Upstream: k8s.io/apiserver/pkg/admission reinvoker.
-func passes(r *fake.AdmissionRequest, first admission.Attributes) admission.ReinvocationContext {
-	shared, ok := r.State.(admission.ReinvocationContext)
-	if !ok {
-		shared = first.GetReinvocationContext()
-		r.State = shared
-	}
-	if r.Again {
-		shared.SetIsReinvoke()
-	}
-	return shared
-}
+func (a inPass) GetReinvocationContext() admission.ReinvocationContext { return a.shared }
 
 // namespaces lists the stored namespaces.
 type namespaces struct{ server *fake.Server }

@@ -8,6 +8,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	admissionv1beta1 "k8s.io/api/admissionregistration/v1beta1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
@@ -15,8 +16,6 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
-
-	"github.com/volsim/volsim/fake"
 )
 
 const auditExpressionMax = 5 << 10 // bytes; longer ones are refused without compilation
@@ -27,7 +26,7 @@ var specPath = field.NewPath("spec")
 // will be stored. old is nil for a creation. Expressions that are stored already may use what only older servers had.
 //
 // Upstream: pkg/apis/admissionregistration/validation.
-func (p *policies) validateConfiguration(obj, old fake.Object) field.ErrorList {
+func (p *policies) validateConfiguration(obj, old runtime.Object) field.ErrorList {
 	switch o := obj.(type) {
 	case *admissionv1.ValidatingAdmissionPolicy:
 		was, _ := old.(*admissionv1.ValidatingAdmissionPolicy)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/volsim/volsim/fake"
 )
@@ -80,7 +81,7 @@ webhooks:
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t, fake.Config{})
 			_, obj := w.parse(tt.object)
-			var old fake.Object
+			var old runtime.Object
 			if tt.old != "" {
 				_, old = w.parse(tt.old)
 			}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/internal/admit"
 	"github.com/volsim/volsim/fake/internal/apitypes"
 )
 
@@ -24,7 +25,7 @@ import (
 type seen struct {
 	apitypes.Types
 	server     *fake.Server
-	request    *fake.AdmissionRequest
+	request    *admit.Request
 	attributes admission.Attributes
 	custom     bool  // the objects are unstructured
 	err        error // the first one that could not be returned
@@ -37,7 +38,7 @@ var (
 	_ runtime.EquivalentResourceMapper = (*seen)(nil)
 )
 
-func newSeen(server *fake.Server, r *fake.AdmissionRequest) (*seen, error) {
+func newSeen(server *fake.Server, r *admit.Request) (*seen, error) {
 	s := &seen{server: server, request: r}
 	obj, err := s.own(r.Object)
 	if err != nil {

@@ -35,7 +35,7 @@ func isListed(r *fake.APIResource) bool { return slices.Contains(r.Verbs, "list"
 // synced is an informer of which only the question is answered whether it is filled.
 type synced struct{ cache.SharedIndexInformer }
 
-// HasSynced implements cache.SharedIndexInformer.
+// HasSynced reports whether the informer is filled: always.
 func (synced) HasSynced() bool { return true }
 
 // Informer implements informers.GenericInformer.

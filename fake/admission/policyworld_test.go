@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/admission"
+	"github.com/volsim/volsim/fake/internal/admit"
 	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 )
@@ -54,11 +54,11 @@ type refusing struct{}
 
 var errRefused = errors.New("refused")
 
-func (refusing) Admits() bool                                           { return true }
-func (refusing) Mutate(context.Context, *fake.AdmissionRequest) error   { return errRefused }
-func (refusing) Validate(context.Context, *fake.AdmissionRequest) error { return errRefused }
+func (refusing) Admits() bool                                   { return true }
+func (refusing) Mutate(context.Context, *admit.Request) error   { return errRefused }
+func (refusing) Validate(context.Context, *admit.Request) error { return errRefused }
 
-func (refusing) ValidateConfiguration(_, _ fake.Object) field.ErrorList { return nil }
+func (refusing) ValidateConfiguration(_, _ runtime.Object) field.ErrorList { return nil }
 
 // asks reports whether servers ask their Admitter.
 func asks() bool {
@@ -217,22 +217,21 @@ func (w *world) admit(ctx context.Context, r request, user authenticationv1.User
 		err = by.Validate(ctx, a)
 	}
 	out, _ := a.Object.(fake.Object)
-	var texts []string
-	if added := reflect.ValueOf(a).Elem().FieldByName("warnings"); added.IsValid() {
-		for i := range added.Len() {
-			texts = append(texts, added.Index(i).String())
-		}
-	}
-	return outcome{err: err, object: out, warnings: texts}
+	return outcome{err: err, object: out, warnings: a.Warnings}
 }
 
 // requestOf returns the request for a creation.
-func requestOf(client fake.ResourceClient, obj fake.Object) *fake.AdmissionRequest {
+func requestOf(client fake.ResourceClient, obj fake.Object) *admit.Request {
 	is := client.Describe()
 	obj.GetObjectKind().SetGroupVersionKind(client.GroupVersionKind())
-	return &fake.AdmissionRequest{
+	r := &admit.Request{
 		Operation: admissionv1.Create, Kind: client.GroupVersionKind(),
 		Resource:  schema.GroupVersionResource{Group: is.Group, Version: is.Version, Resource: is.Name},
 		Namespace: obj.GetNamespace(), Name: obj.GetName(), Object: obj, Options: &metav1.CreateOptions{},
 	}
+	r.Set = func(obj runtime.Object) error {
+		r.Object = obj
+		return nil
+	}
+	return r
 }

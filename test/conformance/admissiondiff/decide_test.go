@@ -172,7 +172,7 @@ func (q question) namespace() string {
 	return u.GetNamespace()
 }
 
-// An answer is what came of a question.
+// An answer is the result of a question.
 type answer struct {
 	Status   *metav1.Status
 	Warnings []string

@@ -50,7 +50,7 @@ func (Types) ObjectKinds(obj runtime.Object) (kinds []schema.GroupVersionKind, u
 	return kinds, unversioned, err
 }
 
-// Recognizes implements runtime.ObjectTyper.
+// Recognizes reports whether a kind has a Go type.
 func (Types) Recognizes(gvk schema.GroupVersionKind) bool {
 	return scheme.Scheme.Recognizes(Registered(gvk))
 }
