@@ -56,7 +56,7 @@ func TestValidatingPolicyDecides(t *testing.T) {
 		},
 		{
 			name:   "message expression that fails",
-			stored: policyOf("  validations: [{expression: 'false', message: no way, messageExpression: object.data.none}]"),
+			stored: policyOf("  validations: [{expression: 'false', message: no way, messageExpression: string(object.data.none)}]"),
 			want:   "Invalid: " + denied + "no way",
 		},
 		{

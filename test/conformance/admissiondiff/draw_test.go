@@ -170,7 +170,7 @@ func drawWorld(t *rapid.T) []*unstructured.Unstructured {
 				v["message"] = "a message"
 			}
 			if chance(t, 2, "message expression") {
-				v["messageExpression"] = pick(t, "message expression", "'name ' + object.metadata.name", "object.data.none", "''", "'two\\nlines'", "string(variables.size)")
+				v["messageExpression"] = pick(t, "message expression", "'name ' + object.metadata.name", "string(object.data.none)", "''", "'two\\nlines'", "string(variables.size)")
 			}
 			if chance(t, 2, "reason") {
 				v["reason"] = pick(t, "reason", "Invalid", "Forbidden", "RequestEntityTooLarge")
@@ -179,7 +179,7 @@ func drawWorld(t *rapid.T) []*unstructured.Unstructured {
 		}
 		spec["validations"] = checks
 		if chance(t, 1, "audit") {
-			spec["auditAnnotations"] = l{m{"key": "k", "valueExpression": pick(t, "value", "'v'", "null", "object.data.size", "string(variables.size)")}}
+			spec["auditAnnotations"] = l{m{"key": "k", "valueExpression": pick(t, "value", "'v'", "null", "string(object.data.size)", "string(variables.size)")}}
 		}
 		if chance(t, 2, "failure policy") {
 			spec["failurePolicy"] = pick(t, "failure policy", "Fail", "Ignore")
@@ -275,6 +275,9 @@ func drawQuestion(t *rapid.T, i int) question {
 	u := &unstructured.Unstructured{Object: content}
 	u.SetGroupVersionKind(q.gvk)
 	q.operation = pick(t, "operation", reviewv1.Create, reviewv1.Create, reviewv1.Update, reviewv1.Delete)
+	if q.gvk.Kind == "Namespace" { // upstream's plugins know the stored ones only
+		q.operation = reviewv1.Create
+	}
 	switch q.operation {
 	case reviewv1.Create:
 		q.object = u
