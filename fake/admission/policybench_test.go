@@ -12,18 +12,22 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// BenchmarkCreate creates config maps under some policies, each with one expression.
-func BenchmarkCreate(b *testing.B) {
+// BenchmarkPolicies creates config maps under some policies, each with one expression.
+func BenchmarkPolicies(b *testing.B) {
 	for _, policies := range []int{0, 1, 10} {
-		b.Run(fmt.Sprint(policies), func(b *testing.B) { benchmarkCreate(b, policies, policyOf("  validations: [{expression: has(object.data)}]"), "policy") })
+		b.Run(fmt.Sprint(policies), func(b *testing.B) {
+			benchmarkPolicies(b, policies, policyOf("  validations: [{expression: has(object.data)}]"), "policy")
+		})
 	}
-	b.Run("mutating", func(b *testing.B) { benchmarkCreate(b, 1, mutation("m", "Never", apply(`Object{data: {"a": "b"}}`)), "m") })
+	b.Run("mutating", func(b *testing.B) {
+		benchmarkPolicies(b, 1, mutation("m", "Never", apply(`Object{data: {"a": "b"}}`)), "m")
+	})
 	b.Run("another resource", func(b *testing.B) {
-		benchmarkCreate(b, 1, strings.ReplaceAll(policyOf("  validations: [{expression: 'false'}]"), "[configmaps]", "[secrets]"), "policy")
+		benchmarkPolicies(b, 1, strings.ReplaceAll(policyOf("  validations: [{expression: 'false'}]"), "[configmaps]", "[secrets]"), "policy")
 	})
 }
 
-func benchmarkCreate(b *testing.B, policies int, text, name string) {
+func benchmarkPolicies(b *testing.B, policies int, text, name string) {
 	w := newWorld(b, fake.Config{})
 	if !w.wired {
 		b.Skip("the server does not ask its Admitter")
