@@ -345,18 +345,25 @@ func TestValidationActions(t *testing.T) {
 	}
 }
 
-// TestPoliciesInTheOrderOfTheirNames has two policies that deny: the answer is the first one's.
+// TestPoliciesInTheOrderOfTheirNames has policies that warn, each with two bindings.
 func TestPoliciesInTheOrderOfTheirNames(t *testing.T) {
 	w := newWorld(t, fake.Config{})
-	text := policyOf("  validations: [{expression: 'false'}]")
-	for _, name := range []string{"c", "a", "b"} {
-		w.store(strings.NewReplacer("name: policy", "name: "+name, "policyName: policy", "policyName: "+name, "name: binding", "name: binding-"+name).Replace(text))
-	}
-	want := `ValidatingAdmissionPolicy 'a' with binding 'binding-a' denied request`
-	for range 3 {
-		if got := w.ask(request{object: configMap}).text(); !strings.Contains(got, want) {
-			t.Errorf("got %s, want %s", got, want)
+	text := strings.Replace(policyOf("  validations: [{expression: 'false', message: no}]"), "[Deny]", "[Warn]", 1)
+	var want []string
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		for _, binding := range []string{"1", "2"} {
+			want = append(want, "Validation failed for ValidatingAdmissionPolicy '"+name+"' with binding '"+name+binding+"': no")
 		}
+	}
+	for _, name := range []string{"d", "b", "f", "a", "e", "c"} {
+		docs := documents(text)
+		w.store(strings.ReplaceAll(docs[0], "name: policy", "name: "+name))
+		for _, binding := range []string{"2", "1"} {
+			w.store(strings.NewReplacer("policyName: policy", "policyName: "+name, "name: binding", "name: "+name+binding).Replace(docs[1]))
+		}
+	}
+	if d := cmp.Diff(want, w.ask(request{object: configMap}).warnings); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
 	}
 }
 
