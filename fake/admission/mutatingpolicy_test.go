@@ -124,11 +124,11 @@ func TestMutatingPolicyChangesConfigMaps(t *testing.T) {
 	}
 }
 
-// TestMutatingPolicyAddsSidecar merges lists by their keys, in both kinds of patches.
+// TestMutatingPolicyAddsSidecar adds a container, in both kinds of patches.
 func TestMutatingPolicyAddsSidecar(t *testing.T) {
 	for _, tt := range []struct{ name, spec string }{
-		{"configuration", apply(`Object{spec: Object.spec{initContainers: [Object.spec.initContainers{name: "mesh", image: "mesh:1", restartPolicy: "Always"}]}}`)},
-		{"JSON patch", jsonPatch(`[JSONPatch{op: "add", path: "/spec/initContainers", value: [Object.spec.initContainers{name: "mesh", image: "mesh:1", restartPolicy: "Always"}]}]`)},
+		{"configuration", apply(`Object{spec: Object.spec{containers: [Object.spec.containers{name: "mesh", image: "mesh:1"}]}}`)},
+		{"JSON patch", jsonPatch(`[JSONPatch{op: "add", path: "/spec/containers/-", value: Object.spec.containers{name: "mesh", image: "mesh:1"}}]`)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t, fake.Config{})
@@ -138,15 +138,11 @@ func TestMutatingPolicyAddsSidecar(t *testing.T) {
 				t.Fatal(got.err)
 			}
 			pod := got.object.(*corev1.Pod)
-			if len(pod.Spec.InitContainers) != 1 || len(pod.Spec.Containers) != 1 {
+			if len(pod.Spec.Containers) != 2 || pod.Spec.Containers[0].Image != "nginx" {
 				t.Fatalf("got %+v", pod.Spec)
 			}
-			c := pod.Spec.InitContainers[0]
-			if c.Name != "mesh" || c.Image != "mesh:1" || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways {
+			if c := pod.Spec.Containers[1]; c.Name != "mesh" || c.Image != "mesh:1" || w.wired && c.TerminationMessagePath != corev1.TerminationMessagePathDefault {
 				t.Errorf("got %+v", c)
-			}
-			if w.wired && c.TerminationMessagePath != "/dev/termination-log" {
-				t.Errorf("no defaults: %+v", c)
 			}
 		})
 	}

@@ -348,11 +348,11 @@ func TestValidationActions(t *testing.T) {
 // TestPoliciesInTheOrderOfTheirNames has policies that warn, each with two bindings.
 func TestPoliciesInTheOrderOfTheirNames(t *testing.T) {
 	w := newWorld(t, fake.Config{})
-	text := strings.Replace(policyOf("  validations: [{expression: 'false', message: no}]"), "[Deny]", "[Warn]", 1)
+	text := strings.Replace(policyOf("  validations: [{expression: 'false', message: small}]"), "[Deny]", "[Warn]", 1)
 	var want []string
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
 		for _, binding := range []string{"1", "2"} {
-			want = append(want, "Validation failed for ValidatingAdmissionPolicy '"+name+"' with binding '"+name+binding+"': no")
+			want = append(want, "Validation failed for ValidatingAdmissionPolicy '"+name+"' with binding '"+name+binding+"': small")
 		}
 	}
 	for _, name := range []string{"d", "b", "f", "a", "e", "c"} {
