@@ -67,8 +67,9 @@ var floors = map[string]int{
 	// Generates typed clients.
 	"fake/internal/clientgen":   3,
 	"fake/apiserver":            3,
-	"fake/admission":            3,
 	"fake/crd":                  3,
+	"internal/webhookclient":    3, // the programs behind webhooks
+	"fake/admission":            3, // webhooks and policies
 	"internal/localprovisioner": 4, // a sidecar of the nodes
 	"internal/localstorage":     4, // of the nodes: volume groups and their volumes
 	"internal/volumegroup":      3, // of internal/localstorage
