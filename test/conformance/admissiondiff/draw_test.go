@@ -126,7 +126,9 @@ func drawParams(t *rapid.T, spec m) m {
 		return nil
 	}
 	if chance(t, 1, "by selector") {
-		ref["selector"] = drawSelector(t)
+		// of the parameters only: the objects of requests are stored for us, but not for upstream
+		ref["selector"] = pick(t, "selector", m{"matchLabels": m{"of": "two"}}, m{"matchLabels": m{"of": "none"}},
+			m{"matchExpressions": l{m{"key": "of", "operator": "Exists"}}})
 	} else {
 		ref["name"] = pick(t, "param", "two", "five", "none", "default")
 	}
