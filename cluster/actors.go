@@ -51,32 +51,36 @@ var actors = map[string]actor{
 	"storageclasses.storage.k8s.io":          {},
 	"volumeattributesclasses.storage.k8s.io": {},
 
-	"clusterrolebindings.rbac.authorization.k8s.io":                storedOnly(allAllowed),
-	"clusterroles.rbac.authorization.k8s.io":                       storedOnly(allAllowed),
-	"deviceclasses.resource.k8s.io":                                storedOnly(noController),
-	"endpoints":                                                    storedOnly(noController),
-	"endpointslices.discovery.k8s.io":                              storedOnly(noController),
-	"flowschemas.flowcontrol.apiserver.k8s.io":                     storedOnly(noController),
-	"horizontalpodautoscalers.autoscaling":                         storedOnly(noController),
-	"ingressclasses.networking.k8s.io":                             storedOnly(noController),
-	"ingresses.networking.k8s.io":                                  storedOnly(noController),
-	"mutatingwebhookconfigurations.admissionregistration.k8s.io":   storedOnly(noCalls),
-	"networkpolicies.networking.k8s.io":                            storedOnly(noTraffic),
-	"podtemplates":                                                 storedOnly(noController),
-	"prioritylevelconfigurations.flowcontrol.apiserver.k8s.io":     storedOnly(noController),
-	"resourceclaims.resource.k8s.io":                               storedOnly(noController),
-	"resourceslices.resource.k8s.io":                               storedOnly(noController),
-	"rolebindings.rbac.authorization.k8s.io":                       storedOnly(allAllowed),
-	"roles.rbac.authorization.k8s.io":                              storedOnly(allAllowed),
-	"runtimeclasses.node.k8s.io":                                   storedOnly(noController),
-	"services":                                                     storedOnly(noController),
-	"validatingwebhookconfigurations.admissionregistration.k8s.io": storedOnly(noCalls),
+	"clusterrolebindings.rbac.authorization.k8s.io":                  storedOnly(allAllowed),
+	"clusterroles.rbac.authorization.k8s.io":                         storedOnly(allAllowed),
+	"deviceclasses.resource.k8s.io":                                  storedOnly(noController),
+	"endpoints":                                                      storedOnly(noController),
+	"endpointslices.discovery.k8s.io":                                storedOnly(noController),
+	"flowschemas.flowcontrol.apiserver.k8s.io":                       storedOnly(noController),
+	"horizontalpodautoscalers.autoscaling":                           storedOnly(noController),
+	"ingressclasses.networking.k8s.io":                               storedOnly(noController),
+	"ingresses.networking.k8s.io":                                    storedOnly(noController),
+	"mutatingadmissionpolicies.admissionregistration.k8s.io":         storedOnly(noCalls),
+	"mutatingadmissionpolicybindings.admissionregistration.k8s.io":   storedOnly(noCalls),
+	"mutatingwebhookconfigurations.admissionregistration.k8s.io":     storedOnly(noCalls),
+	"networkpolicies.networking.k8s.io":                              storedOnly(noTraffic),
+	"podtemplates":                                                   storedOnly(noController),
+	"prioritylevelconfigurations.flowcontrol.apiserver.k8s.io":       storedOnly(noController),
+	"resourceclaims.resource.k8s.io":                                 storedOnly(noController),
+	"resourceslices.resource.k8s.io":                                 storedOnly(noController),
+	"rolebindings.rbac.authorization.k8s.io":                         storedOnly(allAllowed),
+	"roles.rbac.authorization.k8s.io":                                storedOnly(allAllowed),
+	"runtimeclasses.node.k8s.io":                                     storedOnly(noController),
+	"services":                                                       storedOnly(noController),
+	"validatingadmissionpolicies.admissionregistration.k8s.io":       storedOnly(noCalls),
+	"validatingadmissionpolicybindings.admissionregistration.k8s.io": storedOnly(noCalls),
+	"validatingwebhookconfigurations.admissionregistration.k8s.io":   storedOnly(noCalls),
 }
 
 const (
 	noController   = "no controller acts on it"
 	allAllowed     = "every request is allowed without it"
-	noCalls        = "its webhooks are not called in a program without package fake/admission"
+	noCalls        = "it counts only in a program with package fake/admission"
 	noTraffic      = "there is no network traffic to allow"
 	containersNote = "volsim runs no images and commands; a pod is Running when its volumes are mounted"
 )

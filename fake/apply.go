@@ -20,6 +20,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
+
+	"github.com/volsim/volsim/fake/internal/apitypes"
 )
 
 // serverSideApply applies a configuration to an object; old is nil for a creation.
@@ -105,8 +107,23 @@ func yamlWarnings(msg string) []string {
 
 // builtinTypes has the merge rules of the kinds in k8s.io/api. They are parsed once, at first use.
 var builtinTypes = sync.OnceValue(func() managedfields.TypeConverter {
-	return applyconfigurations.NewTypeConverter(scheme.Scheme)
+	return sharedTypes{applyconfigurations.NewTypeConverter(scheme.Scheme)}
 })
+
+// sharedTypes converts objects of kinds that share Go types under the kinds that client-go's scheme has.
+type sharedTypes struct{ managedfields.TypeConverter }
+
+// ObjectToTyped implements managedfields.TypeConverter.
+func (t sharedTypes) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	as := apitypes.Registered(gvk)
+	if as == gvk {
+		return t.TypeConverter.ObjectToTyped(obj, opts...)
+	}
+	obj = obj.DeepCopyObject()
+	obj.GetObjectKind().SetGroupVersionKind(as)
+	return t.TypeConverter.ObjectToTyped(obj, opts...)
+}
 
 // scaleTypes has the merge rules of Scale, which client-go lacks.
 var scaleTypes = sync.OnceValue(func() managedfields.TypeConverter {

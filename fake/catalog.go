@@ -48,7 +48,7 @@ var servedBuiltIn = func() map[schema.GroupVersionResource]*kind {
 }()
 
 // tableID returns the id of a custom resource's table. The id of a built-in resource is its name,
-// except for the events of events.k8s.io and the autoscalers of autoscaling/v1.
+// except for the events of events.k8s.io, the autoscalers of autoscaling/v1, and mutating policies of v1beta1.
 func tableID(group, resource string) string { return resource + "." + group }
 
 // newCatalog returns the catalog of a server without custom resources.

@@ -48,8 +48,8 @@
 // deployments, replica sets, daemon sets, controller revisions. batch: jobs and cron jobs.
 // networking.k8s.io: ingresses, their classes, network policies. Autoscalers, leases, roles and
 // their bindings, pod disruption budgets, priority classes, endpoint slices, runtime classes, flow
-// schemas and priority levels, configurations of admission webhooks, resource.k8s.io, and the
-// events of events.k8s.io.
+// schemas and priority levels, configurations of admission webhooks, admission policies,
+// resource.k8s.io, and the events of events.k8s.io.
 // [Server.Resources] lists them.
 // Package fake/crd adds custom resources; programs that do not import it do not link schema code.
 //
@@ -70,7 +70,7 @@
 //   - Other kinds: their clients answer 404, their informers never sync. OpenAPI answers 404 to
 //     [Clientset.Discovery]; it is served by HTTP.
 //   - Some kinds that kube-controller-manager watches: certificate signing requests,
-//     addresses and CIDRs of services, admission policies, claim templates of resource.k8s.io, and
+//     addresses and CIDRs of services, claim templates of resource.k8s.io, and
 //     the ConfigMap of legacy tokens. Its controllers of these log that they are missing, unless
 //     --controllers omits them. The others, and kube-scheduler, work as on the real server (test/conformance/controlplane_test.go).
 //   - Managed fields of objects that were never applied, unless Config.TrackManagedFields is set.

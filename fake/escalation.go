@@ -3,6 +3,7 @@ package fake
 import (
 	"errors"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,11 +12,18 @@ import (
 )
 
 // checkEscalation returns an error if a user would grant more than the user holds, by a role or a binding
-// that is created (old is nil) or changed.
+// that is created (old is nil) or changed, or would let an admission policy read what the user may not read.
 //
 // Upstream: pkg/registry/rbac/{role,clusterrole,rolebinding,clusterrolebinding}/policybased.
 func (s writer) checkEscalation(k *kind, obj, old Object) error {
-	if s.access == nil || s.user == nil || rbac.IsSuperuser(s.user) || k.gvk.Group != rbacv1.GroupName {
+	if s.access == nil || s.user == nil || rbac.IsSuperuser(s.user) {
+		return nil
+	}
+	switch k.gvk.Group {
+	case admissionv1.GroupName:
+		return s.checkParams(k, obj, old)
+	case rbacv1.GroupName:
+	default:
 		return nil
 	}
 	if old != nil && changesOnlyOwnership(k, obj, old) {

@@ -6,6 +6,7 @@ package fake
 
 import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1beta1 "k8s.io/api/admissionregistration/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -23,6 +24,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	applyadmissionregistrationv1 "k8s.io/client-go/applyconfigurations/admissionregistration/v1"
+	applyadmissionregistrationv1beta1 "k8s.io/client-go/applyconfigurations/admissionregistration/v1beta1"
 	applyappsv1 "k8s.io/client-go/applyconfigurations/apps/v1"
 	applyautoscalingv1 "k8s.io/client-go/applyconfigurations/autoscaling/v1"
 	applyautoscalingv2 "k8s.io/client-go/applyconfigurations/autoscaling/v2"
@@ -40,6 +42,7 @@ import (
 	applyschedulingv1 "k8s.io/client-go/applyconfigurations/scheduling/v1"
 	applystoragev1 "k8s.io/client-go/applyconfigurations/storage/v1"
 	typedadmissionregistrationv1 "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
+	typedadmissionregistrationv1beta1 "k8s.io/client-go/kubernetes/typed/admissionregistration/v1beta1"
 	typedappsv1 "k8s.io/client-go/kubernetes/typed/apps/v1"
 	typedautoscalingv1 "k8s.io/client-go/kubernetes/typed/autoscaling/v1"
 	typedautoscalingv2 "k8s.io/client-go/kubernetes/typed/autoscaling/v2"
@@ -63,8 +66,7 @@ func (c *Clientset) CoreV1() typedcorev1.CoreV1Interface {
 	return coreV1{c.base().CoreV1(), c}
 }
 
-// coreV1 is the client of the core group.
-// The embedded client answers 404.
+// coreV1 is the client of the core group. The embedded client answers 404.
 type coreV1 struct {
 	typedcorev1.CoreV1Interface
 	c *Clientset
@@ -142,8 +144,7 @@ func (c *Clientset) StorageV1() typedstoragev1.StorageV1Interface {
 	return storageV1{c.base().StorageV1(), c}
 }
 
-// storageV1 is the client of the group storage.k8s.io.
-// The embedded client answers 404.
+// storageV1 is the client of the group storage.k8s.io. The embedded client answers 404.
 type storageV1 struct {
 	typedstoragev1.StorageV1Interface
 	c *Clientset
@@ -178,8 +179,7 @@ func (c *Clientset) AppsV1() typedappsv1.AppsV1Interface {
 	return appsV1{c.base().AppsV1(), c}
 }
 
-// appsV1 is the client of the group apps.
-// The embedded client answers 404.
+// appsV1 is the client of the group apps. The embedded client answers 404.
 type appsV1 struct {
 	typedappsv1.AppsV1Interface
 	c *Clientset
@@ -213,8 +213,7 @@ func (c *Clientset) BatchV1() typedbatchv1.BatchV1Interface {
 	return batchV1{c.base().BatchV1(), c}
 }
 
-// batchV1 is the client of the group batch.
-// The embedded client answers 404.
+// batchV1 is the client of the group batch. The embedded client answers 404.
 type batchV1 struct {
 	typedbatchv1.BatchV1Interface
 	c *Clientset
@@ -233,8 +232,7 @@ func (c *Clientset) AutoscalingV2() typedautoscalingv2.AutoscalingV2Interface {
 	return autoscalingV2{c.base().AutoscalingV2(), c}
 }
 
-// autoscalingV2 is the client of the group autoscaling.
-// The embedded client answers 404.
+// autoscalingV2 is the client of the group autoscaling. The embedded client answers 404.
 type autoscalingV2 struct {
 	typedautoscalingv2.AutoscalingV2Interface
 	c *Clientset
@@ -249,8 +247,7 @@ func (c *Clientset) AutoscalingV1() typedautoscalingv1.AutoscalingV1Interface {
 	return autoscalingV1{c.base().AutoscalingV1(), c}
 }
 
-// autoscalingV1 is the client of the group autoscaling.
-// The embedded client answers 404.
+// autoscalingV1 is the client of the group autoscaling. The embedded client answers 404.
 type autoscalingV1 struct {
 	typedautoscalingv1.AutoscalingV1Interface
 	c *Clientset
@@ -265,8 +262,7 @@ func (c *Clientset) NetworkingV1() typednetworkingv1.NetworkingV1Interface {
 	return networkingV1{c.base().NetworkingV1(), c}
 }
 
-// networkingV1 is the client of the group networking.k8s.io.
-// The embedded client answers 404.
+// networkingV1 is the client of the group networking.k8s.io. The embedded client answers 404.
 type networkingV1 struct {
 	typednetworkingv1.NetworkingV1Interface
 	c *Clientset
@@ -289,8 +285,7 @@ func (c *Clientset) AdmissionregistrationV1() typedadmissionregistrationv1.Admis
 	return admissionregistrationV1{c.base().AdmissionregistrationV1(), c}
 }
 
-// admissionregistrationV1 is the client of the group admissionregistration.k8s.io.
-// The embedded client answers 404.
+// admissionregistrationV1 is the client of the group admissionregistration.k8s.io. The embedded client answers 404.
 type admissionregistrationV1 struct {
 	typedadmissionregistrationv1.AdmissionregistrationV1Interface
 	c *Clientset
@@ -304,13 +299,39 @@ func (g admissionregistrationV1) MutatingWebhookConfigurations() typedadmissionr
 	return newResource[*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.MutatingWebhookConfigurationList, *applyadmissionregistrationv1.MutatingWebhookConfigurationApplyConfiguration](g.c, "mutatingwebhookconfigurations", "")
 }
 
+func (g admissionregistrationV1) ValidatingAdmissionPolicies() typedadmissionregistrationv1.ValidatingAdmissionPolicyInterface {
+	return newResource[*admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyList, *applyadmissionregistrationv1.ValidatingAdmissionPolicyApplyConfiguration](g.c, "validatingadmissionpolicies", "")
+}
+
+func (g admissionregistrationV1) ValidatingAdmissionPolicyBindings() typedadmissionregistrationv1.ValidatingAdmissionPolicyBindingInterface {
+	return newResource[*admissionregistrationv1.ValidatingAdmissionPolicyBinding, *admissionregistrationv1.ValidatingAdmissionPolicyBindingList, *applyadmissionregistrationv1.ValidatingAdmissionPolicyBindingApplyConfiguration](g.c, "validatingadmissionpolicybindings", "")
+}
+
+// AdmissionregistrationV1beta1 returns the client of the group admissionregistration.k8s.io.
+func (c *Clientset) AdmissionregistrationV1beta1() typedadmissionregistrationv1beta1.AdmissionregistrationV1beta1Interface {
+	return admissionregistrationV1beta1{c.base().AdmissionregistrationV1beta1(), c}
+}
+
+// admissionregistrationV1beta1 is the client of the group admissionregistration.k8s.io. The embedded client answers 404.
+type admissionregistrationV1beta1 struct {
+	typedadmissionregistrationv1beta1.AdmissionregistrationV1beta1Interface
+	c *Clientset
+}
+
+func (g admissionregistrationV1beta1) MutatingAdmissionPolicies() typedadmissionregistrationv1beta1.MutatingAdmissionPolicyInterface {
+	return newResource[*admissionregistrationv1beta1.MutatingAdmissionPolicy, *admissionregistrationv1beta1.MutatingAdmissionPolicyList, *applyadmissionregistrationv1beta1.MutatingAdmissionPolicyApplyConfiguration](g.c, "mutatingadmissionpolicies.v1beta1.admissionregistration.k8s.io", "")
+}
+
+func (g admissionregistrationV1beta1) MutatingAdmissionPolicyBindings() typedadmissionregistrationv1beta1.MutatingAdmissionPolicyBindingInterface {
+	return newResource[*admissionregistrationv1beta1.MutatingAdmissionPolicyBinding, *admissionregistrationv1beta1.MutatingAdmissionPolicyBindingList, *applyadmissionregistrationv1beta1.MutatingAdmissionPolicyBindingApplyConfiguration](g.c, "mutatingadmissionpolicybindings.v1beta1.admissionregistration.k8s.io", "")
+}
+
 // CoordinationV1 returns the client of the group coordination.k8s.io.
 func (c *Clientset) CoordinationV1() typedcoordinationv1.CoordinationV1Interface {
 	return coordinationV1{c.base().CoordinationV1(), c}
 }
 
-// coordinationV1 is the client of the group coordination.k8s.io.
-// The embedded client answers 404.
+// coordinationV1 is the client of the group coordination.k8s.io. The embedded client answers 404.
 type coordinationV1 struct {
 	typedcoordinationv1.CoordinationV1Interface
 	c *Clientset
@@ -325,8 +346,7 @@ func (c *Clientset) RbacV1() typedrbacv1.RbacV1Interface {
 	return rbacV1{c.base().RbacV1(), c}
 }
 
-// rbacV1 is the client of the group rbac.authorization.k8s.io.
-// The embedded client answers 404.
+// rbacV1 is the client of the group rbac.authorization.k8s.io. The embedded client answers 404.
 type rbacV1 struct {
 	typedrbacv1.RbacV1Interface
 	c *Clientset
@@ -353,8 +373,7 @@ func (c *Clientset) PolicyV1() typedpolicyv1.PolicyV1Interface {
 	return policyV1{c.base().PolicyV1(), c}
 }
 
-// policyV1 is the client of the group policy.
-// The embedded client answers 404.
+// policyV1 is the client of the group policy. The embedded client answers 404.
 type policyV1 struct {
 	typedpolicyv1.PolicyV1Interface
 	c *Clientset
@@ -369,8 +388,7 @@ func (c *Clientset) SchedulingV1() typedschedulingv1.SchedulingV1Interface {
 	return schedulingV1{c.base().SchedulingV1(), c}
 }
 
-// schedulingV1 is the client of the group scheduling.k8s.io.
-// The embedded client answers 404.
+// schedulingV1 is the client of the group scheduling.k8s.io. The embedded client answers 404.
 type schedulingV1 struct {
 	typedschedulingv1.SchedulingV1Interface
 	c *Clientset
@@ -385,8 +403,7 @@ func (c *Clientset) ResourceV1() typedresourcev1.ResourceV1Interface {
 	return resourceV1{c.base().ResourceV1(), c}
 }
 
-// resourceV1 is the client of the group resource.k8s.io.
-// The embedded client answers 404.
+// resourceV1 is the client of the group resource.k8s.io. The embedded client answers 404.
 type resourceV1 struct {
 	typedresourcev1.ResourceV1Interface
 	c *Clientset
@@ -409,8 +426,7 @@ func (c *Clientset) EventsV1() typedeventsv1.EventsV1Interface {
 	return eventsV1{c.base().EventsV1(), c}
 }
 
-// eventsV1 is the client of the group events.k8s.io.
-// The embedded client answers 404.
+// eventsV1 is the client of the group events.k8s.io. The embedded client answers 404.
 type eventsV1 struct {
 	typedeventsv1.EventsV1Interface
 	c *Clientset
@@ -425,8 +441,7 @@ func (c *Clientset) DiscoveryV1() typeddiscoveryv1.DiscoveryV1Interface {
 	return discoveryV1{c.base().DiscoveryV1(), c}
 }
 
-// discoveryV1 is the client of the group discovery.k8s.io.
-// The embedded client answers 404.
+// discoveryV1 is the client of the group discovery.k8s.io. The embedded client answers 404.
 type discoveryV1 struct {
 	typeddiscoveryv1.DiscoveryV1Interface
 	c *Clientset
@@ -441,8 +456,7 @@ func (c *Clientset) NodeV1() typednodev1.NodeV1Interface {
 	return nodeV1{c.base().NodeV1(), c}
 }
 
-// nodeV1 is the client of the group node.k8s.io.
-// The embedded client answers 404.
+// nodeV1 is the client of the group node.k8s.io. The embedded client answers 404.
 type nodeV1 struct {
 	typednodev1.NodeV1Interface
 	c *Clientset
@@ -457,8 +471,7 @@ func (c *Clientset) FlowcontrolV1() typedflowcontrolv1.FlowcontrolV1Interface {
 	return flowcontrolV1{c.base().FlowcontrolV1(), c}
 }
 
-// flowcontrolV1 is the client of the group flowcontrol.apiserver.k8s.io.
-// The embedded client answers 404.
+// flowcontrolV1 is the client of the group flowcontrol.apiserver.k8s.io. The embedded client answers 404.
 type flowcontrolV1 struct {
 	typedflowcontrolv1.FlowcontrolV1Interface
 	c *Clientset

@@ -146,8 +146,8 @@ func (s *Server) prepareCreate(k *kind, obj Object) error {
 	m.CreationTimestamp = s.timestamp()
 	m.UID = s.newUID(k.resource, key(m.Namespace, m.Name))
 	k.prepareCreate(m.CreationTimestamp, obj, nil)
-	if errs := append(rules.ValidateMeta(m, k.namespaced, k.name, k.custom != nil),
-		k.validateCreate(obj, nil)...); len(errs) > 0 {
+	errs := append(rules.ValidateMeta(m, k.namespaced, k.name, k.custom != nil), k.validateCreate(obj, nil)...)
+	if errs = append(errs, s.validateConfiguration(k, obj, nil)...); len(errs) > 0 {
 		return invalid(k, m.Name, errs)
 	}
 	return s.limit(k, obj, nil)
@@ -315,6 +315,7 @@ func (s *Server) reconcile(k *kind, through subresource, obj, old Object) (Objec
 		errs = append(errs, rules.ValidateNamespaceFinalize(obj.(*corev1.Namespace))...)
 	default:
 		errs = append(errs, k.validateUpdate(obj, old)...)
+		errs = append(errs, s.validateConfiguration(k, obj, old)...)
 	}
 	if len(errs) > 0 {
 		return nil, invalid(k, m.Name, errs)

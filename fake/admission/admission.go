@@ -20,8 +20,7 @@ func Serve(server *fake.Server) {
 	if server.Admitter() != nil {
 		return
 	}
-	a := &admitter{webhooks: newWebhooks(server)}
-	server.SetAdmitter(a)
+	server.SetAdmitter(&admitter{webhooks: newWebhooks(server), policies: newPolicies(server)})
 }
 
 // admitter admits the requests of a server. Mutating policies come before mutating webhooks, and validating policies
@@ -30,38 +29,50 @@ func Serve(server *fake.Server) {
 // Upstream: k8s.io/apiserver/pkg/server RecommendedPluginOrder.
 type admitter struct {
 	webhooks *webhooks
+	policies *policies
+}
+
+// mutations is what the first round of mutations leaves for the second.
+type mutations struct {
+	policies passes
+	webhooks rounds
 }
 
 var _ admit.Admitter = (*admitter)(nil)
 
 // Admits reports whether there is a webhook or a policy.
-func (a *admitter) Admits() bool { return a.webhooks.active() }
+func (a *admitter) Admits() bool { return a.webhooks.active() || a.policies.active() }
 
 // Mutate implements admit.Admitter.
 func (a *admitter) Mutate(ctx context.Context, r *admit.Request) error {
+	state, ok := r.State.(*mutations)
+	if !ok {
+		state = &mutations{webhooks: rounds{invoked: map[string]bool{}, again: map[string]bool{}}}
+		r.State = state
+	}
+	if err := a.policies.mutate(ctx, r, &state.policies); err != nil {
+		return err
+	}
 	if isExempt(r) {
 		return nil
 	}
-	state, ok := r.State.(*rounds)
-	if !ok {
-		state = &rounds{invoked: map[string]bool{}, again: map[string]bool{}}
-		r.State = state
-	}
-	return a.webhooks.mutate(ctx, r, state)
+	return a.webhooks.mutate(ctx, r, &state.webhooks)
 }
 
 // Validate implements admit.Admitter.
 func (a *admitter) Validate(ctx context.Context, r *admit.Request) error {
-	if isExempt(r) {
-		return nil
+	if err := a.policies.validate(ctx, r); err != nil || isExempt(r) {
+		return err
 	}
 	return a.webhooks.validate(ctx, r)
 }
 
 // ValidateConfiguration implements admit.Admitter.
-func (a *admitter) ValidateConfiguration(_, _ runtime.Object) field.ErrorList { return nil }
+func (a *admitter) ValidateConfiguration(obj, old runtime.Object) field.ErrorList {
+	return a.policies.validateConfiguration(obj, old)
+}
 
-// exempt are the kinds about which neither webhooks nor policies are asked, so that none can lock itself in.
+// exempt are the kinds about which no webhook is asked, so that none can lock itself in. Policies exempt policies only.
 //
 // Upstream: k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules IsExemptAdmissionConfigurationResource.
 var exempt = []string{

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
-	clientscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/internal/apitypes"
 )
 
 // protobufPrefix is the prefix of every object in protobuf.
@@ -24,11 +24,11 @@ type codecs struct {
 }
 
 func newCodecs() *codecs {
-	scheme := clientscheme.Scheme
+	types := apitypes.Types{}
 	of := func(o json.SerializerOptions) runtime.Serializer {
-		return json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, o)
+		return json.NewSerializerWithOptions(json.DefaultMetaFactory, types, types, o)
 	}
-	proto := protobuf.NewSerializer(scheme, scheme)
+	proto := protobuf.NewSerializer(types, types)
 	return &codecs{
 		lenient: map[string]runtime.Serializer{
 			mediaJSON: of(json.SerializerOptions{}), mediaYAML: of(json.SerializerOptions{Yaml: true}),
@@ -83,7 +83,7 @@ func (c *codecs) kindOf(obj any) schema.GroupVersionKind {
 	if _, ok := obj.(*metav1.Status); ok {
 		return schema.GroupVersionKind{Version: "v1", Kind: "Status"}
 	}
-	gvks, _, err := clientscheme.Scheme.ObjectKinds(obj.(runtime.Object))
+	gvks, _, err := apitypes.Types{}.ObjectKinds(obj.(runtime.Object))
 	if err != nil {
 		panic("apiserver: type without a kind: " + err.Error())
 	}
@@ -92,5 +92,5 @@ func (c *codecs) kindOf(obj any) schema.GroupVersionKind {
 
 // empty returns a new object of a built-in kind.
 func (c *codecs) empty(gvk schema.GroupVersionKind) (runtime.Object, error) {
-	return clientscheme.Scheme.New(gvk)
+	return apitypes.New(gvk)
 }

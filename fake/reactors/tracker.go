@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/testing"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/internal/apitypes"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -194,7 +194,7 @@ func (t tracker) Watch(gvr schema.GroupVersionResource, ns string,
 
 // typed returns an object in its Go type. One of a custom resource stays as it is.
 func typed(obj *unstructured.Unstructured, gvk schema.GroupVersionKind) runtime.Object {
-	out, err := scheme.Scheme.New(gvk)
+	out, err := apitypes.New(gvk)
 	if err != nil || runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, out) != nil {
 		return obj
 	}

@@ -29,6 +29,7 @@ var source string
 // resources, in the order of the file.
 var groups = []string{
 	"CoreV1", "StorageV1", "AppsV1", "BatchV1", "AutoscalingV2", "AutoscalingV1", "NetworkingV1", "AdmissionregistrationV1",
+	"AdmissionregistrationV1beta1",
 	"CoordinationV1", "RbacV1", "PolicyV1", "SchedulingV1", "ResourceV1", "EventsV1",
 	"DiscoveryV1", "NodeV1", "FlowcontrolV1",
 }
@@ -141,6 +142,9 @@ func newResource(g group, method string, client reflect.Type, served fake.APIRes
 	}
 	if served.Group == "autoscaling" && served.Version == "v1" {
 		id += ".v1.autoscaling" // version 2 has the short name
+	}
+	if served.Group == "admissionregistration.k8s.io" && served.Version == "v1beta1" {
+		id += ".v1beta1." + served.Group // version 1 has the short name
 	}
 	return resource{
 		Method: method, Interface: imports.name(client, "typed"), ID: id,

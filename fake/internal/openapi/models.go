@@ -13,6 +13,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/internal/apitypes"
 )
 
 // models are the definitions of types, in version 2 except for defaults.
@@ -65,10 +66,26 @@ func (m *models) kind(gvk schema.GroupVersionKind) *spec.Schema {
 		return spec.RefSchema(prefix + name)
 	}
 	obj, err := scheme.Scheme.New(gvk)
+	if as := apitypes.Registered(gvk); err != nil && as != gvk {
+		return m.shared(gvk, as)
+	}
 	if err != nil {
 		return &spec.Schema{SchemaProps: spec.SchemaProps{Type: spec.StringOrArray{"object"}}}
 	}
 	return m.ref(reflect.TypeOf(obj).Elem())
+}
+
+// shared returns a reference to the definition of a kind whose Go type is registered as another version of it only.
+func (m *models) shared(gvk, as schema.GroupVersionKind) *spec.Schema {
+	obj := must(scheme.Scheme.New(as))
+	t := reflect.TypeOf(obj).Elem()
+	name := strings.Replace(nameOf(t), "."+as.Version+".", "."+gvk.Version+".", 1)
+	if _, exists := m.all[name]; !exists {
+		s := m.define(name, t)
+		s.AddExtension(kindsExtension, []any{kindExtension(gvk)})
+		m.all[name] = s
+	}
+	return spec.RefSchema(prefix + name)
 }
 
 // prefix is the prefix of references to definitions.

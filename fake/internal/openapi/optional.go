@@ -65,6 +65,9 @@ var optionalOverrides = []string{
 
 // requiredOverrides are the fields with omitempty that are marked +required.
 var requiredOverrides = []string{
+	"admissionregistration.v1.ValidatingAdmissionPolicyBinding.spec",
+	"admissionregistration.v1.ValidatingAdmissionPolicyBindingSpec.policyName",
+	"admissionregistration.v1.ValidatingAdmissionPolicyBindingSpec.validationActions",
 	"authentication.v1.TokenReviewSpec.token",
 	"autoscaling.v1.HorizontalPodAutoscaler.spec",
 	"autoscaling.v2.HorizontalPodAutoscaler.spec",

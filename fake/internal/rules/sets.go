@@ -2,6 +2,7 @@ package rules
 
 import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionv1beta1 "k8s.io/api/admissionregistration/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
@@ -290,6 +291,7 @@ var (
 		PrepareUpdate:  prepareValidatingWebhooksUpdate,
 		ValidateCreate: validateValidatingWebhooks,
 		ValidateUpdate: validateValidatingWebhooks,
+		Warn:           warnValidatingWebhooks,
 	}
 	MutatingWebhookConfiguration = Set[*admissionv1.MutatingWebhookConfiguration]{
 		Default:        defaultMutatingWebhooks,
@@ -297,6 +299,40 @@ var (
 		PrepareUpdate:  prepareMutatingWebhooksUpdate,
 		ValidateCreate: validateMutatingWebhooks,
 		ValidateUpdate: validateMutatingWebhooks,
+		Warn:           warnMutatingWebhooks,
+	}
+	ValidatingAdmissionPolicy = Set[*admissionv1.ValidatingAdmissionPolicy]{
+		Default:        defaultPolicy,
+		PrepareCreate:  preparePolicyCreate,
+		PrepareUpdate:  preparePolicyUpdate,
+		ValidateCreate: validatePolicy,
+		ValidateUpdate: validatePolicy,
+		ValidateStatus: validatePolicyStatus,
+		Warn:           warnPolicy,
+	}
+	ValidatingAdmissionPolicyBinding = Set[*admissionv1.ValidatingAdmissionPolicyBinding]{
+		Default:        defaultPolicyBinding,
+		PrepareCreate:  preparePolicyBindingCreate,
+		PrepareUpdate:  preparePolicyBindingUpdate,
+		ValidateCreate: validatePolicyBinding,
+		ValidateUpdate: validatePolicyBinding,
+		Warn:           warnPolicyBinding,
+	}
+	MutatingAdmissionPolicy = Set[*admissionv1beta1.MutatingAdmissionPolicy]{
+		Default:        defaultMutatingPolicy,
+		PrepareCreate:  prepareMutatingPolicyCreate,
+		PrepareUpdate:  prepareMutatingPolicyUpdate,
+		ValidateCreate: validateMutatingPolicy,
+		ValidateUpdate: validateMutatingPolicy,
+		Warn:           warnMutatingPolicy,
+	}
+	MutatingAdmissionPolicyBinding = Set[*admissionv1beta1.MutatingAdmissionPolicyBinding]{
+		Default:        defaultMutatingBinding,
+		PrepareCreate:  prepareMutatingBindingCreate,
+		PrepareUpdate:  prepareMutatingBindingUpdate,
+		ValidateCreate: validateMutatingBinding,
+		ValidateUpdate: validateMutatingBinding,
+		Warn:           warnMutatingBinding,
 	}
 	HorizontalPodAutoscaler = Set[*autoscalingv2.HorizontalPodAutoscaler]{
 		Default:        defaultAutoscaler,

@@ -16,8 +16,7 @@ import (
 
 // This file has the rules of the configurations of admission webhooks.
 //
-// Differs: match conditions, combinations of resources and subresources, and paths of services are
-// not validated. An update is validated as a creation.
+// Differs: the errors of the expressions of match conditions, which package fake/admission compiles, follow all others.
 //
 // Upstream: pkg/registry/admissionregistration; pkg/apis/admissionregistration, v1 and validation.
 
@@ -29,7 +28,18 @@ const (
 var (
 	webhooksPath   = field.NewPath("webhooks")
 	reviewVersions = []string{"v1", "v1beta1"}
+
+	noSideEffects = []admissionv1.SideEffectClass{admissionv1.SideEffectClassNone, admissionv1.SideEffectClassNoneOnDryRun}
+	sideEffects   = append(noSideEffects[:2:2], admissionv1.SideEffectClassSome, admissionv1.SideEffectClassUnknown)
 )
+
+func warnValidatingWebhooks(c, _ *admissionv1.ValidatingWebhookConfiguration) []string {
+	return warnStaticName(c.Name)
+}
+
+func warnMutatingWebhooks(c, _ *admissionv1.MutatingWebhookConfiguration) []string {
+	return warnStaticName(c.Name)
+}
 
 func defaultValidatingWebhooks(c *admissionv1.ValidatingWebhookConfiguration) {
 	for i := range c.Webhooks {
@@ -93,29 +103,75 @@ func prepareMutatingWebhooksUpdate(_ metav1.Time, c, old *admissionv1.MutatingWe
 	}
 }
 
-func validateValidatingWebhooks(c, _ *admissionv1.ValidatingWebhookConfiguration) field.ErrorList {
-	return validateWebhooks(c.Webhooks, func(int) *admissionv1.ReinvocationPolicyType { return nil })
+// A webhookTolerance is what an update may keep because the old configuration has it, too.
+//
+// Upstream: validationOptions.
+type webhookTolerance struct {
+	conditions, sideEffects, reviewVersions, duplicateNames, labelValues bool
 }
 
-func validateMutatingWebhooks(c, _ *admissionv1.MutatingWebhookConfiguration) field.ErrorList {
-	all := make([]admissionv1.ValidatingWebhook, len(c.Webhooks))
-	for i := range c.Webhooks {
-		all[i] = withoutReinvocation(&c.Webhooks[i])
+// webhookToleranceOf returns what an update of webhooks may keep.
+func webhookToleranceOf(now, old []admissionv1.ValidatingWebhook) webhookTolerance {
+	t := webhookTolerance{conditions: len(now) == len(old)}
+	names := map[string]bool{}
+	for i := range old {
+		h := &old[i]
+		if t.conditions && !reflect.DeepEqual(now[i].MatchConditions, h.MatchConditions) {
+			t.conditions = false
+		}
+		if h.SideEffects == nil || !slices.Contains(noSideEffects, *h.SideEffects) {
+			t.sideEffects = true
+		}
+		if len(h.AdmissionReviewVersions) > 0 && !slices.ContainsFunc(h.AdmissionReviewVersions, isReviewVersion) {
+			t.reviewVersions = true
+		}
+		t.duplicateNames = t.duplicateNames || names[h.Name]
+		names[h.Name] = true
+		for _, s := range []*metav1.LabelSelector{h.NamespaceSelector, h.ObjectSelector} {
+			if len(metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, nil)) > 0 {
+				t.labelValues = true
+			}
+		}
 	}
-	return validateWebhooks(all, func(i int) *admissionv1.ReinvocationPolicyType { return c.Webhooks[i].ReinvocationPolicy })
+	return t
+}
+
+func validateValidatingWebhooks(c, old *admissionv1.ValidatingWebhookConfiguration) field.ErrorList {
+	var tolerant webhookTolerance
+	if old != nil {
+		tolerant = webhookToleranceOf(c.Webhooks, old.Webhooks)
+	}
+	return validateWebhooks(c.Webhooks, tolerant, func(int) *admissionv1.ReinvocationPolicyType { return nil })
+}
+
+func validateMutatingWebhooks(c, old *admissionv1.MutatingWebhookConfiguration) field.ErrorList {
+	all := commonWebhooks(c.Webhooks)
+	var tolerant webhookTolerance
+	if old != nil {
+		tolerant = webhookToleranceOf(all, commonWebhooks(old.Webhooks))
+	}
+	return validateWebhooks(all, tolerant, func(i int) *admissionv1.ReinvocationPolicyType { return c.Webhooks[i].ReinvocationPolicy })
+}
+
+func commonWebhooks(hooks []admissionv1.MutatingWebhook) []admissionv1.ValidatingWebhook {
+	all := make([]admissionv1.ValidatingWebhook, len(hooks))
+	for i := range hooks {
+		all[i] = withoutReinvocation(&hooks[i])
+	}
+	return all
 }
 
 // validateWebhooks validates webhooks. reinvocation returns the policy of a mutating one.
-func validateWebhooks(
-	all []admissionv1.ValidatingWebhook, reinvocation func(i int) *admissionv1.ReinvocationPolicyType,
+func validateWebhooks(all []admissionv1.ValidatingWebhook, tolerant webhookTolerance,
+	reinvocation func(i int) *admissionv1.ReinvocationPolicyType,
 ) field.ErrorList {
 	var errs field.ErrorList
 	names := map[string]bool{}
 	for i := range all {
 		h, path := &all[i], webhooksPath.Index(i)
-		errs = append(errs, validateWebhook(h, reinvocation(i), path)...)
-		errs = append(errs, validateReviewVersions(h.AdmissionReviewVersions, path.Child("admissionReviewVersions"))...)
-		if names[h.Name] && h.Name != "" {
+		errs = append(errs, validateWebhook(h, tolerant, reinvocation(i), path)...)
+		errs = append(errs, validateReviewVersions(h.AdmissionReviewVersions, !tolerant.reviewVersions, path.Child("admissionReviewVersions"))...)
+		if !tolerant.duplicateNames && names[h.Name] && h.Name != "" {
 			errs = append(errs, field.Duplicate(path.Child("name"), h.Name))
 		}
 		names[h.Name] = true
@@ -123,10 +179,12 @@ func validateWebhooks(
 	return errs
 }
 
-func validateWebhook(h *admissionv1.ValidatingWebhook, again *admissionv1.ReinvocationPolicyType, path *field.Path) field.ErrorList {
+func validateWebhook(h *admissionv1.ValidatingWebhook, tolerant webhookTolerance, again *admissionv1.ReinvocationPolicyType,
+	path *field.Path,
+) field.ErrorList {
 	errs := utilvalidation.IsFullyQualifiedName(path.Child("name"), h.Name)
 	for i := range h.Rules {
-		errs = append(errs, validateWebhookRule(&h.Rules[i], path.Child("rules").Index(i))...)
+		errs = append(errs, validateAdmissionRule(&h.Rules[i], path.Child("rules").Index(i))...)
 	}
 	if h.FailurePolicy != nil {
 		errs = append(errs, oneOf(*h.FailurePolicy, path.Child("failurePolicy"), admissionv1.Fail, admissionv1.Ignore)...)
@@ -134,22 +192,39 @@ func validateWebhook(h *admissionv1.ValidatingWebhook, again *admissionv1.Reinvo
 	if h.MatchPolicy != nil {
 		errs = append(errs, oneOf(*h.MatchPolicy, path.Child("matchPolicy"), admissionv1.Equivalent, admissionv1.Exact)...)
 	}
+	effects := noSideEffects
+	if tolerant.sideEffects {
+		effects = sideEffects
+	}
 	if at := path.Child("sideEffects"); h.SideEffects == nil {
-		errs = append(errs, field.Required(at, "must specify one of None, NoneOnDryRun"))
+		errs = append(errs, field.Required(at, "must specify one of "+joined(effects)))
 	} else {
-		errs = append(errs, oneOf(*h.SideEffects, at, admissionv1.SideEffectClassNone, admissionv1.SideEffectClassNoneOnDryRun)...)
+		errs = append(errs, oneOf(*h.SideEffects, at, effects...)...)
 	}
 	if s := h.TimeoutSeconds; s != nil && (*s > webhookTimeoutMax || *s < 1) {
 		errs = append(errs, field.Invalid(path.Child("timeoutSeconds"), *s, "the timeout value must be between 1 and 30 seconds"))
 	}
-	options := metav1validation.LabelSelectorValidationOptions{}
+	options := metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: tolerant.labelValues}
 	errs = append(errs, metav1validation.ValidateLabelSelector(h.NamespaceSelector, options, path.Child("namespaceSelector"))...)
 	errs = append(errs, metav1validation.ValidateLabelSelector(h.ObjectSelector, options, path.Child("objectSelector"))...)
 	if again != nil {
 		errs = append(errs, oneOf(*again, path.Child("reinvocationPolicy"), admissionv1.IfNeededReinvocationPolicy,
 			admissionv1.NeverReinvocationPolicy)...)
 	}
-	return append(errs, validateWebhookClient(&h.ClientConfig, path.Child("clientConfig"))...)
+	errs = append(errs, validateWebhookClient(&h.ClientConfig, path.Child("clientConfig"))...)
+	if !tolerant.conditions {
+		errs = append(errs, validateMatchConditions(h.MatchConditions, path.Child("matchConditions"))...)
+	}
+	return errs
+}
+
+// joined returns values as a list in a text.
+func joined(values []admissionv1.SideEffectClass) string {
+	var text []string
+	for _, v := range values {
+		text = append(text, string(v))
+	}
+	return strings.Join(text, ", ")
 }
 
 func validateWebhookClient(c *admissionv1.WebhookClientConfig, path *field.Path) field.ErrorList {
@@ -170,6 +245,35 @@ func validateWebhookClient(c *admissionv1.WebhookClientConfig, path *field.Path)
 	if port := c.Service.Port; port != nil {
 		if msgs := utilvalidation.IsValidPortNum(int(*port)); msgs != nil {
 			errs = append(errs, field.Invalid(path.Child("port"), *port, "port is not valid: "+strings.Join(msgs, ", ")))
+		}
+	}
+	if c.Service.Path != nil {
+		errs = append(errs, validateServicePath(*c.Service.Path, path.Child("path"))...)
+	}
+	return errs
+}
+
+// validateServicePath validates the path of a webhook in a service: segments that are names.
+//
+// Upstream: k8s.io/apiserver/pkg/util/webhook ValidateWebhookService.
+func validateServicePath(text string, path *field.Path) field.ErrorList {
+	switch text {
+	case "", "/":
+		return nil
+	case "//":
+		return field.ErrorList{field.Invalid(path, text, "segment[0] may not be empty")}
+	}
+	var errs field.ErrorList
+	if !strings.HasPrefix(text, "/") {
+		errs = append(errs, field.Invalid(path, text, "must start with a '/'"))
+	}
+	for i, segment := range strings.Split(strings.TrimSuffix(text[1:], "/"), "/") {
+		if segment == "" {
+			errs = append(errs, field.Invalid(path, text, fmt.Sprintf("segment[%d] may not be empty", i)))
+			continue
+		}
+		for _, msg := range utilvalidation.IsDNS1123Subdomain(segment) {
+			errs = append(errs, field.Invalid(path, text, fmt.Sprintf("segment[%d]: %v", i, msg)))
 		}
 	}
 	return errs
@@ -194,59 +298,15 @@ func validateWebhookURL(text string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateWebhookRule validates for which requests a webhook is called.
-func validateWebhookRule(r *admissionv1.RuleWithOperations, path *field.Path) field.ErrorList {
-	operations := make([]string, len(r.Operations))
-	for i, o := range r.Operations {
-		operations[i] = string(o)
-	}
-	errs := validateAlternatives(operations, "operations", path.Child("operations"))
-	for i, o := range r.Operations {
-		errs = append(errs, oneOf(o, path.Child("operations").Index(i), admissionv1.OperationAll, admissionv1.Connect,
-			admissionv1.Create, admissionv1.Delete, admissionv1.Update)...)
-	}
-	errs = append(errs, validateAlternatives(r.APIGroups, "API groups", path.Child("apiGroups"))...)
-	errs = append(errs, validateAlternatives(r.APIVersions, "API versions", path.Child("apiVersions"))...)
-	errs = append(errs, requireElements(r.APIVersions, path.Child("apiVersions"))...)
-	if len(r.Resources) == 0 {
-		errs = append(errs, field.Required(path.Child("resources"), ""))
-	}
-	errs = append(errs, requireElements(r.Resources, path.Child("resources"))...)
-	if r.Scope != nil {
-		errs = append(errs, oneOf(*r.Scope, path.Child("scope"), admissionv1.AllScopes, admissionv1.ClusterScope,
-			admissionv1.NamespacedScope)...)
-	}
-	return errs
-}
+func isReviewVersion(v string) bool { return slices.Contains(reviewVersions, v) }
 
-// validateAlternatives validates a list in which "*" must be alone.
-func validateAlternatives(values []string, what string, path *field.Path) field.ErrorList {
-	switch {
-	case len(values) == 0:
-		return field.ErrorList{field.Required(path, "")}
-	case len(values) > 1 && slices.Contains(values, "*"):
-		return field.ErrorList{field.Invalid(path, values, fmt.Sprintf("if '*' is present, must not specify other %s", what))}
-	}
-	return nil
-}
-
-func requireElements(values []string, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for i, v := range values {
-		if v == "" {
-			errs = append(errs, field.Required(path.Index(i), ""))
-		}
-	}
-	return errs
-}
-
-func validateReviewVersions(versions []string, path *field.Path) field.ErrorList {
-	known := strings.Join(reviewVersions, ", ")
+// validateReviewVersions validates versions of reviews, of which the server must know one unless known is false.
+func validateReviewVersions(versions []string, known bool, path *field.Path) field.ErrorList {
+	all := strings.Join(reviewVersions, ", ")
 	if len(versions) == 0 {
-		return field.ErrorList{field.Required(path, "must specify one of "+known)}
+		return field.ErrorList{field.Required(path, "must specify one of "+all)}
 	}
 	var errs field.ErrorList
-	accepted := false
 	for i, v := range versions {
 		if slices.Contains(versions[:i], v) {
 			errs = append(errs, field.Invalid(path.Index(i), v, "duplicate version"))
@@ -255,10 +315,9 @@ func validateReviewVersions(versions []string, path *field.Path) field.ErrorList
 		for _, msg := range utilvalidation.IsDNS1035Label(v) {
 			errs = append(errs, field.Invalid(path.Index(i), v, msg))
 		}
-		accepted = accepted || slices.Contains(reviewVersions, v)
 	}
-	if !accepted {
-		errs = append(errs, field.Invalid(path, versions, "must include at least one of "+known))
+	if known && !slices.ContainsFunc(versions, isReviewVersion) {
+		errs = append(errs, field.Invalid(path, versions, "must include at least one of "+all))
 	}
 	return errs
 }

@@ -65,6 +65,12 @@ var printers = map[schema.GroupKind]kindPrinter{
 	{Group: "networking.k8s.io", Kind: "NetworkPolicy"}:                             newPrinter(networkPolicyCells, networkPolicyColumns...),
 	{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration"}: newPrinter(validatingCells, webhookColumns...),
 	{Group: "admissionregistration.k8s.io", Kind: "MutatingWebhookConfiguration"}:   newPrinter(mutatingCells, webhookColumns...),
+	{Group: "admissionregistration.k8s.io", Kind: "ValidatingAdmissionPolicy"}: newPrinter(policyCells,
+		policyColumns("Validations", "Validations indicates the number of validation rules defined in this configuration")...),
+	{Group: "admissionregistration.k8s.io", Kind: "ValidatingAdmissionPolicyBinding"}: newPrinter(policyBindingCells, policyBindingColumns...),
+	{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicy"}: newPrinter(mutatingPolicyCells,
+		policyColumns("Mutations", "Mutation indicates the number of mutations rules defined in this configuration")...),
+	{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicyBinding"}: newPrinter(mutatingBindingCells, policyBindingColumns...),
 	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}: {
 		heads: autoscalerColumns, cells: func(obj fake.Object, now clock) []any {
 			if a, ok := obj.(*autoscalingv1.HorizontalPodAutoscaler); ok {

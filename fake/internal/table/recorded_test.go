@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/fake/internal/apitypes"
 	"github.com/volsim/volsim/fake/internal/table"
 )
 
@@ -50,7 +50,7 @@ func (r recorded) objects(t *testing.T, of fake.APIResource) []fake.Object {
 	for _, data := range r.List.Items {
 		var obj fake.Object = &fake.CustomObject{}
 		if of.Custom == nil {
-			created, err := scheme.Scheme.New(schema.GroupVersionKind{Group: of.Group, Version: of.Version, Kind: of.Kind})
+			created, err := apitypes.New(schema.GroupVersionKind{Group: of.Group, Version: of.Version, Kind: of.Kind})
 			if err != nil {
 				t.Fatal(err)
 			}
