@@ -46,7 +46,7 @@ func hasDirective(patch jsonValue) bool {
 // these are the metadata and the status.
 func (p *patchRequest) draft(old Object) Object {
 	k := p.r.kind
-	if p.sub != statusSubresource || len(old.GetManagedFields()) > 0 || p.r.c.restrictsNodes() {
+	if p.sub != statusSubresource || len(old.GetManagedFields()) > 0 || p.r.c.restrictsNodes() || p.r.c.server.admits() {
 		return k.copy(old)
 	}
 	return k.copy(k.statusOnly(old))

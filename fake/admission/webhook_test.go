@@ -327,6 +327,39 @@ func TestSubresources(t *testing.T) {
 	}
 }
 
+// A webhook sees the whole object, whatever part of it is written and in whatever way.
+func TestWebhookSeesTheWholeObject(t *testing.T) {
+	r := newRig(t, map[string]answer{"a": allow})
+	claims := r.admin.CoreV1().PersistentVolumeClaims("default")
+	c, err := claims.Create(r.Context(), claim("data"), metav1.CreateOptions{})
+	r.noError(err)
+	r.mutating("hooks", "", hook("a", about(rule("", "v1", "persistentvolumeclaims", registrationv1.Update), rule("", "v1", "persistentvolumeclaims/status", registrationv1.Update))))
+	phase := []byte(`{"status":{"phase":"Lost"}}`)
+	for _, pt := range []types.PatchType{types.MergePatchType, types.StrategicMergePatchType} {
+		_, err = claims.Patch(r.Context(), "data", pt, phase, metav1.PatchOptions{}, "status")
+		r.noError(err)
+	}
+	_, err = claims.Patch(r.Context(), "data", types.JSONPatchType, []byte(`[{"op":"add","path":"/metadata/finalizers/-","value":"example.com/x"}]`), metav1.PatchOptions{})
+	r.noError(err)
+	c.Status.Phase, c.ResourceVersion = corev1.ClaimPending, ""
+	_, err = claims.UpdateStatus(r.Context(), c, metav1.UpdateOptions{})
+	r.noError(err)
+	_, err = claims.Update(r.Context(), c, metav1.UpdateOptions{})
+	r.noError(err)
+	if len(r.asked) != 5 {
+		t.Fatalf("%d calls", len(r.asked))
+	}
+	for i, q := range r.asked {
+		for _, raw := range [][]byte{q.Object.Raw, q.OldObject.Raw} {
+			var seen corev1.PersistentVolumeClaim
+			r.noError(json.Unmarshal(raw, &seen))
+			if seen.Spec.VolumeMode == nil || seen.Status.Phase == "" || seen.UID == "" {
+				t.Errorf("call %d: %s", i, raw)
+			}
+		}
+	}
+}
+
 // The configurations themselves are exempt, so a webhook that refuses everything can be removed.
 func TestConfigurationsAreExempt(t *testing.T) {
 	r := newRig(t, map[string]answer{"a": deny("no")})
