@@ -353,7 +353,7 @@ func TestWebhookSeesTheWholeObject(t *testing.T) {
 		for _, raw := range [][]byte{q.Object.Raw, q.OldObject.Raw} {
 			var seen corev1.PersistentVolumeClaim
 			r.noError(json.Unmarshal(raw, &seen))
-			if seen.Spec.VolumeMode == nil || seen.Status.Phase == "" || seen.UID == "" {
+			if seen.Spec.Resources.Requests.Storage().IsZero() || seen.Status.Phase == "" || seen.UID == "" {
 				t.Errorf("call %d: %s", i, raw)
 			}
 		}
