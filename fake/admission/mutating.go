@@ -87,18 +87,18 @@ func (w *webhooks) askToMutate(ctx context.Context, c *call, round, index int) (
 		return false, failed(c, "received undecodable patch in webhook response: %w", err, apierrors.NewServiceUnavailable("error decoding patch in webhook response"))
 	case len(patch) == 0:
 		return false, nil
-	case c.attributes.VersionedObject == nil:
+	case c.attributes.GetObject() == nil:
 		return false, apierrors.NewInternalError(fmt.Errorf(
 			"admission webhook %q attempted to modify the object, which is not supported for this operation", c.hook.GetName()))
 	case answer.PatchType != admissionv1.PatchTypeJSONPatch:
 		return false, failed(c, "%w", fmt.Errorf("unsupported patch type %q", answer.PatchType), webhookerrors.ToStatusErr(c.hook.GetName(), answer.Result))
 	}
-	obj, err := patched(c.attributes.VersionedObject, patch)
+	obj, err := patched(c.attributes.GetObject(), patch)
 	if err != nil {
 		return false, apierrors.NewInternalError(err)
 	}
 	annotatePatch(ctx, c, round, index, patch)
-	changed = !equality.Semantic.DeepEqual(c.attributes.VersionedObject, obj)
+	changed = !equality.Semantic.DeepEqual(c.attributes.GetObject(), obj)
 	if err := replace(c.request, obj, c.attributes.VersionedKind); err != nil {
 		return false, apierrors.NewInternalError(err)
 	}

@@ -120,10 +120,11 @@ type call struct {
 //
 // Upstream: k8s.io/apiserver/pkg/admission/plugin/webhook/generic Webhook.ShouldCallHook.
 func (w *webhooks) callOf(ctx context.Context, hook webhook.WebhookAccessor, r *admit.Request) (*call, error) {
-	attributes, err := attributesOf(r)
+	shown, err := newSeen(w.server, r)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
+	attributes := shown.attributes
 	inNamespace, namespaceErr := w.matchesNamespace(hook, attributes)
 	if !inNamespace && namespaceErr == nil {
 		return nil, nil
@@ -141,12 +142,12 @@ func (w *webhooks) callOf(ctx context.Context, hook webhook.WebhookAccessor, r *
 	case objectErr != nil:
 		return nil, objectErr
 	}
-	seen, err := versioned(r, attributes, kind)
+	versioned, err := admission.NewVersionedAttributes(attributes, kind, shown)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
 	if len(hook.GetMatchConditions()) > 0 {
-		result := hook.GetCompiledMatcher(w.compiler()).Match(ctx, seen, nil, access{w.server})
+		result := hook.GetCompiledMatcher(w.compiler()).Match(ctx, versioned, nil, access{w.server})
 		switch {
 		case result.Error != nil:
 			return nil, apierrors.NewForbidden(r.Resource.GroupResource(), r.Name, result.Error)
@@ -154,7 +155,7 @@ func (w *webhooks) callOf(ctx context.Context, hook webhook.WebhookAccessor, r *
 			return nil, nil
 		}
 	}
-	return &call{hook: hook, resource: resource, attributes: seen, request: r}, nil
+	return &call{hook: hook, resource: resource, attributes: versioned, request: r}, nil
 }
 
 // ruled returns the resource and the kind with which the rules of a webhook select a request.
@@ -209,12 +210,4 @@ func (w *webhooks) matchesNamespace(hook webhook.WebhookAccessor, a admission.At
 		return false, apierrors.NewNotFound(corev1.Resource("namespaces"), a.GetNamespace())
 	}
 	return selector.Matches(labels.Set(ns.GetLabels())), nil
-}
-
-// errUnknownKind is the error of a version that is not served any more.
-type errUnknownKind schema.GroupVersionKind
-
-// Error implements error.
-func (e errUnknownKind) Error() string {
-	return fmt.Sprintf("unable to convert to %v: unknown kind", schema.GroupVersionKind(e))
 }

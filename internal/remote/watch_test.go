@@ -283,6 +283,9 @@ func TestEveryResourceHasAnInformer(t *testing.T) {
 			continue
 		}
 		gvr := schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Name}
+		if strings.HasPrefix(r.Name, "mutatingadmissionpolic") && r.Version == "v1" {
+			continue // client-go has it from v0.36 on
+		}
 		informer, err := conn.Informers().ForResource(gvr)
 		if err != nil {
 			t.Errorf("%v: %v", gvr, err)
