@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -218,9 +219,14 @@ func statusOf(err error) *metav1.Status {
 	return &metav1.Status{Message: err.Error()}
 }
 
+// A recorder keeps the warnings of a request, each once, as that of a kube-apiserver does.
 type recorder struct{ texts []string }
 
-func (r *recorder) AddWarning(_, text string) { r.texts = append(r.texts, text) }
+func (r *recorder) AddWarning(_, text string) {
+	if !slices.Contains(r.texts, text) {
+		r.texts = append(r.texts, text)
+	}
+}
 
 func audited() context.Context {
 	ctx := audit.WithAuditContext(context.Background())
