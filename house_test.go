@@ -151,6 +151,7 @@ var sameFloor = [][2]string{
 	{"internal/lvm2", "internal/filelock"},
 	{"fake", "fake/internal/rules"},
 	{"fake", "internal/informercache"},
+	{"fake", "internal/podclaims"}, // the Node authorizer: whose claims a pod's are
 	{"executor", "plugins"},
 	{"plugins", "plugins/nodefs"},
 	{"invariant", "fake"},

@@ -69,26 +69,40 @@ func InstallCRDs(config *rest.Config, options CRDInstallOptions) ([]*apiextensio
 
 // write creates a definition, or updates the existing one, and stores the answer in it.
 func write(client clientset.Interface, definition *apiextensionsv1.CustomResourceDefinition) error {
-	ctx, definitions := context.Background(), client.ApiextensionsV1().CustomResourceDefinitions()
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		desired := definition.DeepCopy()
-		stored, err := definitions.Get(ctx, definition.Name, metav1.GetOptions{})
+	stored, err := put(definition.DeepCopy(), client.ApiextensionsV1().CustomResourceDefinitions())
+	if err != nil {
+		return err
+	}
+	is := definition.TypeMeta
+	stored.DeepCopyInto(definition)
+	definition.TypeMeta = is
+	return nil
+}
+
+// put creates an object, or updates the one that exists, and returns the answer. It changes metadata of obj, which may be
+// from an environment that was stopped.
+func put[T metav1.Object](obj T, client interface {
+	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
+	Create(ctx context.Context, obj T, opts metav1.CreateOptions) (T, error)
+	Update(ctx context.Context, obj T, opts metav1.UpdateOptions) (T, error)
+},
+) (stored T, err error) {
+	ctx := context.Background()
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		stored, err = client.Get(ctx, obj.GetName(), metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			desired.ResourceVersion, desired.UID = "", "" // it may be from an environment that was stopped
-			stored, err = definitions.Create(ctx, desired, metav1.CreateOptions{})
+			obj.SetResourceVersion("")
+			obj.SetUID("")
+			stored, err = client.Create(ctx, obj, metav1.CreateOptions{})
 		case err == nil:
-			desired.ResourceVersion, desired.UID = stored.ResourceVersion, stored.UID
-			stored, err = definitions.Update(ctx, desired, metav1.UpdateOptions{})
+			obj.SetResourceVersion(stored.GetResourceVersion())
+			obj.SetUID(stored.GetUID())
+			stored, err = client.Update(ctx, obj, metav1.UpdateOptions{})
 		}
-		if err != nil {
-			return err
-		}
-		is := definition.TypeMeta
-		stored.DeepCopyInto(definition)
-		definition.TypeMeta = is
-		return nil
+		return err
 	})
+	return stored, err
 }
 
 // UninstallCRDs deletes the selected definitions, and with them all their objects. Definitions that

@@ -1,7 +1,6 @@
 package envtest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -198,36 +196,16 @@ func (o *WebhookInstallOptions) Install(config *rest.Config) error {
 	}
 	mutating, validating := client.AdmissionregistrationV1().MutatingWebhookConfigurations(), client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	for _, c := range o.MutatingWebhooks {
-		if err := put(c, mutating); err != nil {
+		if _, err := put(c, mutating); err != nil {
 			return fmt.Errorf("install mutating webhooks %q: %w", c.Name, err)
 		}
 	}
 	for _, c := range o.ValidatingWebhooks {
-		if err := put(c, validating); err != nil {
+		if _, err := put(c, validating); err != nil {
 			return fmt.Errorf("install validating webhooks %q: %w", c.Name, err)
 		}
 	}
 	return nil
-}
-
-// put creates an object, or updates the one that exists.
-func put[T metav1.Object](obj T, client interface {
-	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
-	Create(ctx context.Context, obj T, opts metav1.CreateOptions) (T, error)
-	Update(ctx context.Context, obj T, opts metav1.UpdateOptions) (T, error)
-},
-) error {
-	ctx := context.Background()
-	stored, err := client.Get(ctx, obj.GetName(), metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		obj.SetResourceVersion("") // it may be from an environment that was stopped
-		_, err = client.Create(ctx, obj, metav1.CreateOptions{})
-	case err == nil:
-		obj.SetResourceVersion(stored.GetResourceVersion())
-		_, err = client.Update(ctx, obj, metav1.UpdateOptions{})
-	}
-	return err
 }
 
 // Cleanup removes the certificates.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -82,7 +83,7 @@ func (s writer) admitChange(k *kind, obj, old Object) (Object, error) {
 	if s.admission == nil {
 		return obj, nil
 	}
-	s.admission.updates()
+	s.admission.as(admissionv1.Update)
 	clean(obj)
 	k.defaults(obj)
 	return s.admission.mutate(obj, old, func(Object) error { return nil })

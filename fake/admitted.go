@@ -17,9 +17,8 @@ import (
 // server sends them to webhooks that ask for them.
 type admission struct {
 	ctx     context.Context //nolint:containedctx // it is the request's
-	by      admit.Admitter
 	r       ResourceClient
-	request admit.Request  // without objects
+	request admit.Request  // its objects are those of the call of the Admitter
 	obj     Object         // in the form of the write pipeline
 	body    runtime.Object // of an action; nil: the request is about objects
 	old     Object         // that obj replaces; nil for a creation
@@ -36,7 +35,7 @@ func (r ResourceClient) admission(
 		return nil
 	}
 	shape := r.interceptedRequest("", name, nil, sub...)
-	a := &admission{ctx: ctx, by: r.c.server.admitter, r: r, request: admit.Request{
+	a := &admission{ctx: ctx, r: r, request: admit.Request{
 		Operation: operation, Kind: shape.Kind, Resource: shape.Resource, Subresource: shape.Subresource,
 		Namespace: r.namespace, Name: name, Options: options, User: r.c.User(),
 	}}
@@ -48,6 +47,8 @@ func (r ResourceClient) admission(
 	a.request.Versions = r.otherVersions(a.request.Subresource)
 	return a
 }
+
+func (a *admission) by() admit.Admitter { return a.r.c.server.admitter }
 
 // admissionOf returns how the creation of an action's body is admitted.
 func (r ResourceClient) admissionOf(ctx context.Context, name, sub string, opts metav1.CreateOptions) *admission {
@@ -82,26 +83,19 @@ func patchedBy(o metav1.PatchOptions) *metav1.UpdateOptions {
 	return &metav1.UpdateOptions{DryRun: o.DryRun, FieldManager: o.FieldManager, FieldValidation: o.FieldValidation}
 }
 
-// creates turns an update into the creation of an object that does not exist.
+// as makes the request a creation or an update: an update may create an object that does not exist, or that was deleted
+// meanwhile.
 //
 // Upstream: k8s.io/apiserver/pkg/endpoints/handlers updateToCreateOptions.
-func (a *admission) creates() {
-	if a == nil || a.request.Operation == admissionv1.Create {
+func (a *admission) as(operation admissionv1.Operation) {
+	if a == nil || a.request.Operation == operation {
 		return
 	}
-	a.request.Operation = admissionv1.Create
-	if o, ok := a.request.Options.(*metav1.UpdateOptions); ok {
+	a.request.Operation = operation
+	switch o := a.request.Options.(type) {
+	case *metav1.UpdateOptions:
 		a.setOptions(&metav1.CreateOptions{DryRun: o.DryRun, FieldManager: o.FieldManager, FieldValidation: o.FieldValidation})
-	}
-}
-
-// updates turns the request back into the update of an object that was created meanwhile.
-func (a *admission) updates() {
-	if a == nil || a.request.Operation == admissionv1.Update {
-		return
-	}
-	a.request.Operation = admissionv1.Update
-	if o, ok := a.request.Options.(*metav1.CreateOptions); ok {
+	case *metav1.CreateOptions:
 		a.setOptions(&metav1.UpdateOptions{DryRun: o.DryRun, FieldManager: o.FieldManager, FieldValidation: o.FieldValidation})
 	}
 }
@@ -120,7 +114,7 @@ func (a *admission) mutate(obj, old Object, again func(Object) error) (Object, e
 		if err := a.with(a.obj, old); err != nil {
 			return nil, err
 		}
-		if err := a.by.Mutate(a.ctx, &a.request); err != nil {
+		if err := a.by().Mutate(a.ctx, &a.request); err != nil {
 			return nil, err
 		}
 		if a.obj == obj || a.request.Again {
@@ -162,7 +156,7 @@ func (a *admission) validate(obj, old Object) error {
 	if name == "" && obj != nil {
 		a.request.Name = obj.GetName()
 	}
-	err := a.by.Validate(a.ctx, &a.request)
+	err := a.by().Validate(a.ctx, &a.request)
 	a.request.Name = name
 	return err
 }
@@ -177,10 +171,10 @@ func (a *admission) delete(old Object) error {
 	if err := a.with(nil, old); err != nil {
 		return err
 	}
-	if err := a.by.Mutate(a.ctx, &a.request); err != nil {
+	if err := a.by().Mutate(a.ctx, &a.request); err != nil {
 		return err
 	}
-	return a.by.Validate(a.ctx, &a.request)
+	return a.by().Validate(a.ctx, &a.request)
 }
 
 // action returns what the Admitter makes of the body of an action.
@@ -191,10 +185,10 @@ func (a *admission) action(body runtime.Object) (runtime.Object, error) {
 	a.body = body.DeepCopyObject()
 	a.body.GetObjectKind().SetGroupVersionKind(a.request.Kind)
 	a.request.Object = a.body
-	if err := a.by.Mutate(a.ctx, &a.request); err != nil {
+	if err := a.by().Mutate(a.ctx, &a.request); err != nil {
 		return nil, err
 	}
-	return a.body, a.by.Validate(a.ctx, &a.request)
+	return a.body, a.by().Validate(a.ctx, &a.request)
 }
 
 // with sets the objects of the request.
@@ -236,19 +230,18 @@ func (a *admission) warnings() []string {
 	return out
 }
 
-// otherVersions returns the other versions in which a resource is served with a subresource, in the order of
-// discovery. There are none for a scale.
+// otherVersions returns the other versions in which a resource is served with a subresource, the preferred one first.
+// There are none for a scale.
 func (r ResourceClient) otherVersions(sub string) []admit.Version {
 	if r.kind.ofScale() {
 		return nil
 	}
 	var out []admit.Version
-	table := r.storedKind().id
-	for _, k := range r.c.server.catalog.Load().kinds {
-		other := ResourceClient{c: r.c, kind: k, version: k.gvk.Version, namespace: r.namespace}
-		if other.storedKind().id != table || k.gvk == r.GroupVersionKind() || sub == string(statusSubresource) && k.copyStatus == nil {
+	for _, k := range r.c.server.catalog.Load().versions[r.storedKind().id] {
+		if k.gvk == r.GroupVersionKind() || sub == string(statusSubresource) && k.copyStatus == nil {
 			continue
 		}
+		other := ResourceClient{c: r.c, kind: k, version: k.gvk.Version, namespace: r.namespace}
 		out = append(out, admit.Version{
 			Resource: k.gvk.GroupVersion().WithResource(k.resource), Kind: k.gvk,
 			Convert: func(obj runtime.Object) (runtime.Object, error) { return r.convert(obj, other) },

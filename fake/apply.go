@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -105,26 +104,6 @@ func yamlWarnings(msg string) []string {
 	return lines
 }
 
-// builtinTypes has the merge rules of the kinds in k8s.io/api. They are parsed once, at first use.
-var builtinTypes = sync.OnceValue(func() managedfields.TypeConverter {
-	return sharedTypes{applyconfigurations.NewTypeConverter(scheme.Scheme)}
-})
-
-// sharedTypes converts objects of kinds that share Go types under the kinds that client-go's scheme has.
-type sharedTypes struct{ managedfields.TypeConverter }
-
-// ObjectToTyped implements managedfields.TypeConverter.
-func (t sharedTypes) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
-	gvk := obj.GetObjectKind().GroupVersionKind()
-	as := apitypes.Registered(gvk)
-	if as == gvk {
-		return t.TypeConverter.ObjectToTyped(obj, opts...)
-	}
-	obj = obj.DeepCopyObject()
-	obj.GetObjectKind().SetGroupVersionKind(as)
-	return t.TypeConverter.ObjectToTyped(obj, opts...)
-}
-
 // scaleTypes has the merge rules of Scale, which client-go lacks.
 var scaleTypes = sync.OnceValue(func() managedfields.TypeConverter {
 	parser, err := typed.NewParser(scaleSchema)
@@ -161,7 +140,7 @@ func (r ResourceClient) fieldManager(through subresource) (*managedfields.FieldM
 	case r.kind.ofScale():
 		types = scaleTypes()
 	case c == nil:
-		types = builtinTypes()
+		types = apitypes.MergeRules()
 	case c.Types != nil:
 		make, types = managedfields.NewDefaultCRDFieldManager, c.Types
 	default:

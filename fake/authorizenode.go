@@ -10,9 +10,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/component-helpers/storage/ephemeral"
 	"k8s.io/utils/ptr"
 
+	"github.com/volsim/volsim/internal/podclaims"
 	"github.com/volsim/volsim/internal/rbac"
 )
 
@@ -244,7 +244,7 @@ func (s *Server) podUses(pod *corev1.Pod, a rbac.Attributes) bool {
 	case "serviceaccounts":
 		return pod.Spec.ServiceAccountName == a.Name
 	case "persistentvolumeclaims":
-		return slices.Contains(claimNames(pod), a.Name)
+		return usesClaim(pod, a.Name)
 	case "configmaps":
 		_, configMaps := podReferences(pod)
 		return slices.Contains(configMaps, a.Name)
@@ -257,22 +257,12 @@ func (s *Server) podUses(pod *corev1.Pod, a rbac.Attributes) bool {
 // isVolumeOf reports whether a volume is bound to a claim of a pod.
 func isVolumeOf(pod *corev1.Pod, pv *corev1.PersistentVolume) bool {
 	ref := pv.Spec.ClaimRef
-	return ref != nil && ref.Namespace == pod.Namespace && slices.Contains(claimNames(pod), ref.Name)
+	return ref != nil && ref.Namespace == pod.Namespace && usesClaim(pod, ref.Name)
 }
 
-// claimNames returns the names of the claims that a pod's volumes are.
-func claimNames(pod *corev1.Pod) []string {
-	var names []string
-	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
-		switch {
-		case v.PersistentVolumeClaim != nil:
-			names = append(names, v.PersistentVolumeClaim.ClaimName)
-		case v.Ephemeral != nil:
-			names = append(names, ephemeral.VolumeClaimName(pod, v))
-		}
-	}
-	return names
+// usesClaim reports whether a claim is a volume of a pod.
+func usesClaim(pod *corev1.Pod, name string) bool {
+	return slices.Contains(podclaims.Keys(pod), key(pod.Namespace, name))
 }
 
 // resourceClaimNames returns the names of a pod's resource claims. Those that are made from a template are in its status.

@@ -18,6 +18,9 @@ type catalog struct {
 	custom map[string]*table // custom resources, by id
 	served map[schema.GroupVersionResource]*kind
 	kinds  []*kind // in discovery order: as in kinds, then custom resources by id
+	// versions are the kinds that show the objects of a table, by the table's id, if there are several; the preferred
+	// one first.
+	versions map[string][]*kind
 
 	generation int64 // number of catalogs before this one
 }
@@ -47,13 +50,27 @@ var servedBuiltIn = func() map[schema.GroupVersionResource]*kind {
 	return served
 }()
 
+// versionsBuiltIn has the built-in kinds of which several show the same objects.
+var versionsBuiltIn = func() map[string][]*kind {
+	versions := map[string][]*kind{}
+	for _, k := range kinds {
+		id := k.id
+		if k.base != nil {
+			id = k.base.id
+		}
+		versions[id] = append(versions[id], k)
+	}
+	maps.DeleteFunc(versions, func(_ string, all []*kind) bool { return len(all) == 1 })
+	return versions
+}()
+
 // tableID returns the id of a custom resource's table. The id of a built-in resource is its name,
 // except for the events of events.k8s.io, the autoscalers of autoscaling/v1, and mutating policies of v1beta1.
 func tableID(group, resource string) string { return resource + "." + group }
 
 // newCatalog returns the catalog of a server without custom resources.
 func newCatalog(h history) *catalog {
-	c := &catalog{rows: make([]table, len(kinds)), row: rowsByID, served: servedBuiltIn, kinds: kinds}
+	c := &catalog{rows: make([]table, len(kinds)), row: rowsByID, served: servedBuiltIn, kinds: kinds, versions: versionsBuiltIn}
 	for i, k := range kinds {
 		c.rows[i].kind, c.rows[i].log.history = k, h
 	}
@@ -85,8 +102,12 @@ func (c *catalog) tables() []*table {
 func (c *catalog) with(t *table, versions []*kind) *catalog {
 	out := c.without(versions[0].id)
 	out.custom[versions[0].id] = t
-	for _, k := range versions[:len(versions[0].custom.Versions)] {
+	served := versions[:len(versions[0].custom.Versions)]
+	for _, k := range served {
 		out.served[k.gvk.GroupVersion().WithResource(k.resource)] = k
+	}
+	if len(served) > 1 {
+		out.versions[versions[0].id] = served
 	}
 	out.kinds = append(out.kinds, versions[0])
 	slices.SortFunc(out.kinds[len(kinds):], func(a, b *kind) int { return cmp.Compare(a.id, b.id) })
@@ -97,8 +118,9 @@ func (c *catalog) with(t *table, versions []*kind) *catalog {
 func (c *catalog) without(id string) *catalog {
 	out := &catalog{
 		rows: c.rows, row: c.row, custom: make(map[string]*table,
-			len(c.custom)+1), served: maps.Clone(c.served), generation: c.generation + 1,
+			len(c.custom)+1), served: maps.Clone(c.served), versions: maps.Clone(c.versions), generation: c.generation + 1,
 	}
+	delete(out.versions, id)
 	for i, t := range c.custom {
 		if i != id {
 			out.custom[i] = t

@@ -107,19 +107,19 @@ func (s *Server) validateLegacy(token string, c legacyClaims) error {
 	secret, ok := s.lookup(s.table("secrets"), key(c.Namespace, c.Secret)).(*corev1.Secret)
 	switch {
 	case !ok, secret.DeletionTimestamp != nil:
-		return errors.New("Token has been invalidated") //lint:ignore ST1005 the words are upstream's
+		//lint:ignore ST1005 the words are upstream's
+		return errors.New("Token has been invalidated")
 	case !hmac.Equal(secret.Data[corev1.ServiceAccountTokenKey], []byte(token)):
-		return errors.New("Token does not match server's copy") //lint:ignore ST1005 the words are upstream's
+		//lint:ignore ST1005 the words are upstream's
+		return errors.New("Token does not match server's copy")
 	}
 	account := s.lookup(s.table("serviceaccounts"), key(c.Namespace, c.AccountName))
 	switch {
 	case account == nil:
 		return fmt.Errorf("serviceaccounts %q not found", c.AccountName)
 	case account.GetDeletionTimestamp() != nil:
-		//lint:ignore ST1005 the words are upstream's
 		return fmt.Errorf("ServiceAccount %s/%s has been deleted", c.Namespace, c.AccountName)
 	case account.GetUID() != c.AccountUID:
-		//lint:ignore ST1005 the words are upstream's
 		return fmt.Errorf("ServiceAccount UID (%s) does not match claim (%s)", account.GetUID(), c.AccountUID)
 	}
 	s.noteUse(secret)

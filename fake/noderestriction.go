@@ -119,7 +119,8 @@ func (w nodeWrite) restrictOwnNode() error {
 	node, _ := w.obj.(*corev1.Node)
 	switch w.op {
 	case admissionv1.Create:
-		if node.Spec.ConfigSource != nil { //lint:ignore SA1019 clients may still send it
+		//lint:ignore SA1019 clients may still send it
+		if node.Spec.ConfigSource != nil {
 			return w.forbid("node %q is not allowed to create pods with a non-nil configSource", w.node)
 		}
 		if keys := forbiddenLabels(node.Labels, nil); len(keys) > 0 {

@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/component-helpers/storage/ephemeral"
 	csitranslation "k8s.io/csi-translation-lib"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
+	"github.com/volsim/volsim/internal/podclaims"
 	"github.com/volsim/volsim/internal/rbac"
 )
 
@@ -302,10 +302,8 @@ func (s writer) namesAudience(pod *corev1.Pod, audience string) (bool, error) {
 func (s writer) volumeDriver(pod *corev1.Pod, v *corev1.Volume) (string, error) {
 	translator := csitranslation.New()
 	switch {
-	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
-		return s.claimDriver(pod.Namespace, ephemeral.VolumeClaimName(pod, v))
-	case v.PersistentVolumeClaim != nil:
-		return s.claimDriver(pod.Namespace, v.PersistentVolumeClaim.ClaimName)
+	case v.PersistentVolumeClaim != nil, v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
+		return s.claimDriver(pod.Namespace, podclaims.Name(pod, v))
 	case v.CSI != nil:
 		return v.CSI.Driver, nil
 	case translator.IsInlineMigratable(v):

@@ -99,16 +99,20 @@ func paramKindOf(policy Object) *admissionv1.ParamKind {
 	return policy.(*admissionv1.ValidatingAdmissionPolicy).Spec.ParamKind
 }
 
-// paramResource returns the group and the resource of a kind of parameters, "*" for one that is not served.
+// paramResource returns the group and the resource of a kind of parameters, the first by name, "*" for one that is not
+// served.
 func (s *Server) paramResource(of *admissionv1.ParamKind) (group, resource string, err error) {
 	gv, err := schema.ParseGroupVersion(of.APIVersion)
 	if err != nil {
 		return "*", "*", err
 	}
 	for served, k := range s.catalog.Load().served {
-		if served.GroupVersion() == gv && k.gvk.Kind == of.Kind {
-			return gv.Group, k.resource, nil
+		if served.GroupVersion() == gv && k.gvk.Kind == of.Kind && (resource == "" || k.resource < resource) {
+			resource = k.resource
 		}
+	}
+	if resource != "" {
+		return gv.Group, resource, nil
 	}
 	return gv.Group, "*", fmt.Errorf("no resource of %s in %s", of.Kind, gv)
 }

@@ -205,7 +205,7 @@ func (s writer) update(k *kind, c change) (writeResult, error) {
 		}
 		if old == nil {
 			obj.SetResourceVersion("")
-			s.admission.creates()
+			s.admission.as(admissionv1.Create)
 			done, err := s.create(k, c.namespace, obj, c.dryRun)
 			if c.create && apierrors.IsAlreadyExists(err) {
 				continue

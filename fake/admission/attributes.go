@@ -2,7 +2,6 @@ package admission
 
 import (
 	authenticationv1 "k8s.io/api/authentication/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -30,20 +29,12 @@ func exposed(obj runtime.Object) (runtime.Object, error) {
 
 // replace replaces the object of a request by one in the version of kind.
 func replace(r *admit.Request, obj runtime.Object, kind schema.GroupVersionKind) error {
-	if u, ok := obj.(*unstructured.Unstructured); ok {
-		c := &fake.CustomObject{}
-		data, err := u.MarshalJSON()
-		if err != nil {
-			return err
-		}
-		if err := c.UnmarshalJSON(data); err != nil {
-			return err
-		}
-		obj = c
+	obj, err := concealed(obj)
+	if err != nil {
+		return err
 	}
 	for _, v := range r.Versions {
 		if v.Kind == kind && kind != r.Kind {
-			var err error
 			if obj, err = v.Restore(obj); err != nil {
 				return err
 			}

@@ -17,7 +17,10 @@ type access struct{ server *fake.Server }
 // Authorize implements the authorizer of k8s.io/apiserver.
 func (a access) Authorize(_ context.Context, asked authorizer.Attributes) (authorizer.Decision, string, error) {
 	by := asked.GetUser()
-	info := authenticationv1.UserInfo{Username: by.GetName(), UID: by.GetUID(), Groups: by.GetGroups()}
+	info := authenticationv1.UserInfo{Username: by.GetName(), UID: by.GetUID(), Groups: by.GetGroups(), Extra: map[string]authenticationv1.ExtraValue{}}
+	for name, values := range by.GetExtra() {
+		info.Extra[name] = values
+	}
 	request := authorizationv1.SelfSubjectAccessReviewSpec{}
 	if asked.IsResourceRequest() {
 		request.ResourceAttributes = &authorizationv1.ResourceAttributes{
@@ -27,8 +30,9 @@ func (a access) Authorize(_ context.Context, asked authorizer.Attributes) (autho
 	} else {
 		request.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: asked.GetPath(), Verb: asked.GetVerb()}
 	}
-	if err := a.server.Client(sim.DirectCaller()).AsUser(info).Authorize(request); err != nil {
-		return authorizer.DecisionNoOpinion, err.Error(), nil
+	allowed, reason := a.server.Client(sim.DirectCaller()).AsUser(info).Decide(request)
+	if !allowed {
+		return authorizer.DecisionNoOpinion, reason, nil
 	}
-	return authorizer.DecisionAllow, "", nil
+	return authorizer.DecisionAllow, reason, nil
 }

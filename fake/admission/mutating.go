@@ -49,15 +49,26 @@ func (w *webhooks) mutate(ctx context.Context, r *admit.Request, state *rounds) 
 		}
 	}
 	defer func() { state.output = r.Object }()
+	var shown *seen
 	for i, hook := range w.mutating.get() {
-		c, err := w.callOf(ctx, hook, r)
+		var err error
+		if shown == nil { // at first, and after a patch
+			if shown, err = newSeen(w.server, r); err != nil {
+				return apierrors.NewInternalError(err)
+			}
+		}
+		c, err := w.callOf(ctx, hook, shown)
 		if err != nil {
 			return err
 		}
 		if c == nil || r.Again && !state.again[hook.GetUID()] {
 			continue
 		}
+		before := r.Object
 		changed, err := w.askToMutate(ctx, c, round, i)
+		if r.Object != before {
+			shown = nil
+		}
 		if changed {
 			state.changed()
 		}

@@ -141,7 +141,7 @@ func TestMutatingPolicyAddsSidecar(t *testing.T) {
 			if len(pod.Spec.Containers) != 2 || pod.Spec.Containers[0].Image != "nginx" {
 				t.Fatalf("got %+v", pod.Spec)
 			}
-			if c := pod.Spec.Containers[1]; c.Name != "mesh" || c.Image != "mesh:1" || w.wired && c.TerminationMessagePath != corev1.TerminationMessagePathDefault {
+			if c := pod.Spec.Containers[1]; c.Name != "mesh" || c.Image != "mesh:1" || c.TerminationMessagePath != corev1.TerminationMessagePathDefault {
 				t.Errorf("got %+v", c)
 			}
 		})

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,8 +35,8 @@ import (
 // Upstream: k8s.io/apiserver/pkg/admission/plugin/policy.
 type policies struct {
 	server     *fake.Server
-	validating *kept[*validatingHooks]
-	mutating   *kept[*mutatingHooks]
+	validating *kept[*hooks[*validating.Policy, *validating.PolicyBinding, validating.Validator]]
+	mutating   *kept[*hooks[*mutating.Policy, *mutating.PolicyBinding, mutating.PolicyEvaluator]]
 
 	validator generic.Dispatcher[validating.PolicyHook]
 	mutator   generic.Dispatcher[mutating.PolicyHook]
@@ -45,12 +44,25 @@ type policies struct {
 
 func newPolicies(server *fake.Server) *policies {
 	p := &policies{server: server}
-	p.validating = newKept(server, p.compileValidating, validatingPolicies, validatingBindings)
-	p.mutating = newKept(server, p.compileMutating, mutatingPolicies, mutatingBindings)
+	p.validating = keptHooks(server, &validatingSort)
+	p.mutating = keptHooks(server, &mutatingSort)
 	matcher := matching.NewMatcher(namespaces{server}, server.Client(sim.DirectCaller()))
 	p.validator = validating.NewDispatcher(access{server}, generic.NewPolicyMatcher(matcher))
 	p.mutator = mutating.NewDispatcher(access{server}, matcher, mergeTypes{server})
 	return p
+}
+
+// keptHooks returns the policies of a sort.
+func keptHooks[P, B fake.Object, E generic.Evaluator](server *fake.Server, of *policySort[P, B, E]) *kept[*hooks[P, B, E]] {
+	var k *kept[*hooks[P, B, E]]
+	k = newKept(server, func() *hooks[P, B, E] {
+		var before *hooks[P, B, E]
+		if made := k.made.Load(); made != nil {
+			before = made.value
+		}
+		return of.compiled(server, before)
+	}, of.policies, of.bindings)
+	return k
 }
 
 // The resources of policies and bindings.
@@ -193,13 +205,4 @@ func scopeOf(r *fake.APIResource) meta.RESTScope {
 		return meta.RESTScopeNamespace
 	}
 	return meta.RESTScopeRoot
-}
-
-// byPolicy returns bindings by the names of their policies, and these names sorted.
-func byPolicy[B any](bindings []B, policy func(B) string) (map[string][]B, []string) {
-	all := map[string][]B{}
-	for _, b := range bindings {
-		all[policy(b)] = append(all[policy(b)], b)
-	}
-	return all, slices.Sorted(maps.Keys(all))
 }

@@ -29,9 +29,6 @@ func BenchmarkPolicies(b *testing.B) {
 
 func benchmarkPolicies(b *testing.B, policies int, text, name string) {
 	w := newWorld(b, fake.Config{})
-	if !w.wired {
-		b.Skip("the server does not ask its Admitter")
-	}
 	for i := range policies {
 		n := fmt.Sprint("p", i)
 		w.store(strings.NewReplacer("name: "+name, "name: "+n, "policyName: "+name, "policyName: "+n, "name: binding", "name: "+n).Replace(text))

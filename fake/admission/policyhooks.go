@@ -3,10 +3,13 @@ package admission
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/client-go/informers"
@@ -14,16 +17,54 @@ import (
 	"github.com/volsim/volsim/fake"
 )
 
-// validatingHooks are the compiled validating policies that have bindings, by name.
-type validatingHooks struct {
-	list     []validating.PolicyHook
-	compiled map[string]compiledPolicy[validating.Validator]
+// A policySort is one of the two sorts of policies. P and B are upstream's Go types of its policies and bindings, E is
+// what evaluates a policy.
+type policySort[P, B fake.Object, E generic.Evaluator] struct {
+	policies, bindings string // resources
+	policy             func(stored fake.Object) P
+	binding            func(stored fake.Object) B
+	bound              func(B) string // the name of a binding's policy
+	compile            func(P) E
+	params             func(P) *admissionv1.ParamKind
 }
 
-// mutatingHooks are the compiled mutating policies that have bindings, by name.
-type mutatingHooks struct {
-	list     []mutating.PolicyHook
-	compiled map[string]compiledPolicy[mutating.PolicyEvaluator]
+var validatingSort = policySort[*validating.Policy, *validating.PolicyBinding, validating.Validator]{
+	policies: validatingPolicies, bindings: validatingBindings,
+	policy:  func(stored fake.Object) *validating.Policy { return stored.(*validating.Policy) },
+	binding: func(stored fake.Object) *validating.PolicyBinding { return stored.(*validating.PolicyBinding) },
+	bound:   func(b *validating.PolicyBinding) string { return b.Spec.PolicyName },
+	compile: compileValidator,
+	params:  func(p *validating.Policy) *admissionv1.ParamKind { return p.Spec.ParamKind },
+}
+
+var mutatingSort = policySort[*mutating.Policy, *mutating.PolicyBinding, mutating.PolicyEvaluator]{
+	policies: mutatingPolicies, bindings: mutatingBindings,
+	policy:  copied[mutating.Policy],
+	binding: copied[mutating.PolicyBinding],
+	bound:   func(b *mutating.PolicyBinding) string { return b.Spec.PolicyName },
+	compile: compileMutator,
+	params:  func(p *mutating.Policy) *admissionv1.ParamKind { return (*admissionv1.ParamKind)(p.Spec.ParamKind) },
+}
+
+// copied copies a stored mutating policy or binding into the Go type that upstream's code takes, which has the same
+// fields: k8s.io/apiserver has that of v1 from v0.36 on.
+func copied[T any](stored fake.Object) *T {
+	to := new(T)
+	data, err := json.Marshal(stored)
+	if err == nil {
+		err = json.Unmarshal(data, to)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("admission: copy %T %q to %T: %v", stored, stored.GetName(), to, err)) // the types have the same fields
+	}
+	return to
+}
+
+// hooks are the compiled policies that have bindings, by name.
+type hooks[P, B fake.Object, E generic.Evaluator] struct {
+	sort     *policySort[P, B, E]
+	list     []generic.PolicyHook[P, B, E]
+	compiled map[string]compiledPolicy[E]
 }
 
 // A compiledPolicy is a policy as of a resource version.
@@ -32,100 +73,43 @@ type compiledPolicy[E any] struct {
 	evaluator E
 }
 
-// compileValidating compiles the policies that have changed.
-func (p *policies) compileValidating() *validatingHooks {
-	before := p.validating.made.Load()
-	out := &validatingHooks{compiled: map[string]compiledPolicy[validating.Validator]{}}
-	var bindings []*validating.PolicyBinding
-	for _, obj := range p.server.List(validatingBindings) {
-		bindings = append(bindings, obj.(*validating.PolicyBinding))
+// compiled returns the policies of a sort. Of those before it takes what has not changed; nil: there are none.
+func (of *policySort[P, B, E]) compiled(server *fake.Server, before *hooks[P, B, E]) *hooks[P, B, E] {
+	out := &hooks[P, B, E]{sort: of, compiled: map[string]compiledPolicy[E]{}}
+	bindings := map[string][]B{}
+	for _, obj := range server.List(of.bindings) {
+		b := of.binding(obj)
+		bindings[of.bound(b)] = append(bindings[of.bound(b)], b)
 	}
-	byName, names := byPolicy(bindings, func(b *validating.PolicyBinding) string { return b.Spec.PolicyName })
-	for _, name := range names {
-		obj, ok := p.server.Get(validatingPolicies, "", name)
+	for _, name := range slices.Sorted(maps.Keys(bindings)) {
+		obj, ok := server.Get(of.policies, "", name)
 		if !ok {
 			continue
 		}
-		policy := obj.(*validating.Policy)
-		var is compiledPolicy[validating.Validator]
+		policy := of.policy(obj)
+		var is compiledPolicy[E]
 		if before != nil {
-			is = before.value.compiled[name]
+			is = before.compiled[name]
 		}
-		if is.version != policy.ResourceVersion {
-			is = compiledPolicy[validating.Validator]{policy.ResourceVersion, compileValidator(policy)}
+		if is.version != obj.GetResourceVersion() {
+			is = compiledPolicy[E]{obj.GetResourceVersion(), of.compile(policy)}
 		}
 		out.compiled[name] = is
-		out.list = append(out.list, validating.PolicyHook{Policy: policy, Bindings: byName[name], Evaluator: is.evaluator})
+		out.list = append(out.list, generic.PolicyHook[P, B, E]{Policy: policy, Bindings: bindings[name], Evaluator: is.evaluator})
 	}
 	return out
-}
-
-// compileMutating compiles the policies that have changed.
-func (p *policies) compileMutating() *mutatingHooks {
-	before := p.mutating.made.Load()
-	out := &mutatingHooks{compiled: map[string]compiledPolicy[mutating.PolicyEvaluator]{}}
-	var bindings []*mutating.PolicyBinding
-	for _, obj := range p.server.List(mutatingBindings) {
-		b := &mutating.PolicyBinding{}
-		copyFields(obj, b)
-		bindings = append(bindings, b)
-	}
-	byName, names := byPolicy(bindings, func(b *mutating.PolicyBinding) string { return b.Spec.PolicyName })
-	for _, name := range names {
-		obj, ok := p.server.Get(mutatingPolicies, "", name)
-		if !ok {
-			continue
-		}
-		policy := &mutating.Policy{}
-		copyFields(obj, policy)
-		var is compiledPolicy[mutating.PolicyEvaluator]
-		if before != nil {
-			is = before.value.compiled[name]
-		}
-		if is.version != policy.ResourceVersion {
-			is = compiledPolicy[mutating.PolicyEvaluator]{policy.ResourceVersion, compileMutator(policy)}
-		}
-		out.compiled[name] = is
-		out.list = append(out.list, mutating.PolicyHook{Policy: policy, Bindings: byName[name], Evaluator: is.evaluator})
-	}
-	return out
-}
-
-// copyFields copies a stored mutating policy or binding into the Go type that upstream's code takes, which has the same
-// fields: k8s.io/apiserver has that of v1 from v0.36 on.
-func copyFields(from fake.Object, to any) {
-	data, err := json.Marshal(from)
-	if err == nil {
-		err = json.Unmarshal(data, to)
-	}
-	if err != nil {
-		panic(fmt.Sprintf("admission: copy %T %q to %T: %v", from, from.GetName(), to, err)) // the types have the same fields
-	}
 }
 
 // resolved returns the policies with the present resources of their parameters.
-func (h *validatingHooks) resolved(server *fake.Server) []validating.PolicyHook {
-	out := h.list
+func (h *hooks[P, B, E]) resolved(server *fake.Server) []generic.PolicyHook[P, B, E] {
+	hasParams := func(hook generic.PolicyHook[P, B, E]) bool { return h.sort.params(hook.Policy) != nil }
+	if !slices.ContainsFunc(h.list, hasParams) {
+		return h.list
+	}
+	out := slices.Clone(h.list)
 	for i := range out {
-		if kind := out[i].Policy.Spec.ParamKind; kind != nil {
-			if &out[0] == &h.list[0] {
-				out = append([]validating.PolicyHook(nil), h.list...)
-			}
+		if kind := h.sort.params(out[i].Policy); kind != nil {
 			out[i].ParamInformer, out[i].ParamScope, out[i].ConfigurationError = paramsOf(server, kind)
-		}
-	}
-	return out
-}
-
-// resolved returns the policies with the present resources of their parameters.
-func (h *mutatingHooks) resolved(server *fake.Server) []mutating.PolicyHook {
-	out := h.list
-	for i := range out {
-		if kind := out[i].Policy.Spec.ParamKind; kind != nil {
-			if &out[0] == &h.list[0] {
-				out = append([]mutating.PolicyHook(nil), h.list...)
-			}
-			out[i].ParamInformer, out[i].ParamScope, out[i].ConfigurationError = paramsOf(server, (*admissionv1.ParamKind)(kind))
 		}
 	}
 	return out

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -12,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
-	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/volsim/volsim/fake"
@@ -230,11 +228,6 @@ func (s *seen) KindFor(resource schema.GroupVersionResource, _ string) schema.Gr
 	return schema.GroupVersionKind{}
 }
 
-// builtinTypes has the merge rules of the kinds in k8s.io/api. They are parsed once, at first use.
-var builtinTypes = sync.OnceValue(func() managedfields.TypeConverter {
-	return applyconfigurations.NewTypeConverter(scheme.Scheme)
-})
-
 // mergeTypes has the merge rules of the resources of a server, for patches that are configurations.
 type mergeTypes struct{ server *fake.Server }
 
@@ -252,7 +245,7 @@ func (t mergeTypes) GetTypeConverter(gvk schema.GroupVersionKind) managedfields.
 		return r.Custom.Types
 	}
 	if scheme.Scheme.Recognizes(gvk) {
-		return builtinTypes()
+		return apitypes.MergeRules()
 	}
 	return nil
 }

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
 	"sigs.k8s.io/yaml"
@@ -38,37 +37,14 @@ type world struct {
 	t      testing.TB
 	server *fake.Server
 	client *fake.Clientset
-	wired  bool // the server asks its Admitter
 }
 
 func newWorld(t testing.TB, cfg fake.Config) *world {
 	cfg.Now = func() time.Time { return sim.Epoch }
-	w := &world{t: t, server: fake.NewServer(cfg), wired: asks()}
+	w := &world{t: t, server: fake.NewServer(cfg)}
 	admission.Serve(w.server)
 	w.client = w.server.Client(sim.DirectCaller())
 	return w
-}
-
-// refusing is an Admitter that refuses all.
-type refusing struct{}
-
-var errRefused = errors.New("refused")
-
-func (refusing) Admits() bool                                   { return true }
-func (refusing) Mutate(context.Context, *admit.Request) error   { return errRefused }
-func (refusing) Validate(context.Context, *admit.Request) error { return errRefused }
-
-func (refusing) ValidateConfiguration(_, _ runtime.Object) field.ErrorList { return nil }
-
-// asks reports whether servers ask their Admitter.
-func asks() bool {
-	server := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
-	server.SetAdmitter(refusing{})
-	client, _ := server.Client(sim.DirectCaller()).Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "default")
-	obj := client.New()
-	obj.SetName("a")
-	_, err := client.Create(context.Background(), obj, metav1.CreateOptions{})
-	return err != nil
 }
 
 // documents splits YAML into its documents.
@@ -160,12 +136,7 @@ func (w *world) ask(r request) outcome {
 	if r.user == "" {
 		user = authenticationv1.UserInfo{Username: "admin", Groups: []string{"system:masters"}}
 	}
-	var out outcome
-	if w.wired {
-		out = w.send(ctx, r, user)
-	} else {
-		out = w.admit(ctx, r, user)
-	}
+	out := w.send(ctx, r, user)
 	out.audited = audit.AuditContextFrom(ctx).GetEventAnnotations()
 	return out
 }
@@ -188,36 +159,6 @@ func (w *world) send(ctx context.Context, r request, user authenticationv1.UserI
 		done, err = client.Delete(ctx, obj.GetName(), metav1.DeleteOptions{})
 	}
 	return outcome{err: err, object: done.Object, warnings: done.Warnings}
-}
-
-// admit asks the Admitter about a request, as the server does.
-func (w *world) admit(ctx context.Context, r request, user authenticationv1.UserInfo) outcome {
-	w.t.Helper()
-	client, obj := w.parse(r.object)
-	a := requestOf(client, obj)
-	a.Operation, a.User = cmp.Or(r.operation, admissionv1.Create), user
-	if a.Resource.Resource == "namespaces" {
-		a.Namespace = a.Name
-	}
-	if a.Operation != admissionv1.Create {
-		old, err := client.Get(ctx, obj.GetName(), metav1.GetOptions{})
-		testcheck.NoError(w.t, err)
-		a.OldObject = old
-	}
-	if a.Operation == admissionv1.Delete {
-		a.Object = nil
-	}
-	by := w.server.Admitter()
-	err := by.Mutate(ctx, a)
-	if replaced := a.Object; err == nil && a.Object != nil && replaced != runtime.Object(obj) {
-		a.Again = true
-		err = by.Mutate(ctx, a)
-	}
-	if err == nil {
-		err = by.Validate(ctx, a)
-	}
-	out, _ := a.Object.(fake.Object)
-	return outcome{err: err, object: out, warnings: a.Warnings}
 }
 
 // requestOf returns the request for a creation.

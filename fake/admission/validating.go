@@ -13,9 +13,17 @@ import (
 //
 // Upstream: k8s.io/apiserver/pkg/admission/plugin/webhook/validating.
 func (w *webhooks) validate(ctx context.Context, r *admit.Request) error {
+	hooks := w.validating.get()
+	if len(hooks) == 0 {
+		return nil
+	}
+	shown, err := newSeen(w.server, r)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
 	var calls []*call
-	for _, hook := range w.validating.get() {
-		c, err := w.callOf(ctx, hook, r)
+	for _, hook := range hooks {
+		c, err := w.callOf(ctx, hook, shown)
 		if err != nil {
 			return err
 		}

@@ -96,6 +96,12 @@ func TestValidatingPolicyDecides(t *testing.T) {
 			want:   "Invalid: " + denied + "failed expression: authorizer.group('apps').resource('deployments').check('create').allowed()",
 		},
 		{
+			name: "reasons of the authorizer",
+			stored: policyOf("  validations: [{expression: \"authorizer.requestResource.check('create').reason().startsWith('RBAC: allowed by ') && " +
+				"authorizer.group('apps').resource('deployments').check('create').reason() == ''\"}]"),
+			ask: request{user: "eve"},
+		},
+		{
 			name:   "authorizer of a superuser",
 			stored: policyOf("  validations: [{expression: \"authorizer.requestResource.check('create').allowed()\"}]"),
 			ask:    request{user: "eve", groups: []string{"system:masters"}},
@@ -107,7 +113,7 @@ func TestValidatingPolicyDecides(t *testing.T) {
 			if tt.ask.object == "" {
 				tt.ask.object = configMap
 			}
-			if w.wired && tt.ask.user == "eve" && tt.ask.groups == nil {
+			if tt.ask.user == "eve" && tt.ask.groups == nil {
 				w.store(editors("eve"))
 			}
 			if got := w.ask(tt.ask).text(); got != tt.want {

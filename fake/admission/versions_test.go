@@ -55,19 +55,20 @@ func disk(version string) *unstructured.Unstructured {
 func TestEquivalentVersions(t *testing.T) {
 	exact := func(h *registrationv1.ValidatingWebhook) { h.MatchPolicy = ptr.To(registrationv1.Exact) }
 	for _, test := range []struct {
-		sent   string
-		change func(*registrationv1.ValidatingWebhook)
-		seen   string // "": not called
+		sent, rule string
+		change     func(*registrationv1.ValidatingWebhook)
+		seen       string // "": not called
 	}{
-		{sent: "v1", seen: "v1"},
-		{sent: "v1beta1", seen: "v1"},
-		{sent: "v1beta1", change: exact},
+		{sent: "v1", rule: "v1", seen: "v1"},
+		{sent: "v1beta1", rule: "v1", seen: "v1"},
+		{sent: "v1", rule: "v1beta1", seen: "v1beta1"},
+		{sent: "v1beta1", rule: "v1", change: exact},
 	} {
 		name := test.sent + " is seen as " + test.seen
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, map[string]answer{"a": patch(`[{"op":"add","path":"/spec/size","value":"2Gi"},{"op":"add","path":"/spec/copies","value":3}]`)})
 			r.noError(crd.InstallFS(t.Context(), r.admin, disks))
-			h := hook("a", about(rule("example.com", "v1", "disks", registrationv1.OperationAll)))
+			h := hook("a", about(rule("example.com", test.rule, "disks", registrationv1.OperationAll)))
 			if test.change != nil {
 				test.change(&h)
 			}

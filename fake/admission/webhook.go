@@ -9,21 +9,20 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionv1beta1 "k8s.io/api/admission/v1beta1"
 	registrationv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/namespace"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/object"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
-	"k8s.io/apiserver/pkg/cel/environment"
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/internal/admit"
 	"github.com/volsim/volsim/internal/webhookclient"
+	"github.com/volsim/volsim/sim"
 )
 
 // webhooks calls the webhooks of a server.
@@ -32,6 +31,7 @@ type webhooks struct {
 	services   webhookclient.Services
 	clients    func() *webhookutil.ClientManager
 	compiler   func() cel.ConditionCompiler
+	namespaces *namespace.Matcher
 	mutating   *kept[[]webhook.WebhookAccessor]
 	validating *kept[[]webhook.WebhookAccessor]
 	reviews    atomic.Int64 // number sent
@@ -41,8 +41,9 @@ func newWebhooks(server *fake.Server) *webhooks {
 	w := &webhooks{server: server, services: webhookclient.Services{Server: server}}
 	w.clients = sync.OnceValue(func() *webhookutil.ClientManager { return newClients(w.services) })
 	w.compiler = sync.OnceValue(func() cel.ConditionCompiler {
-		return cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+		return cel.NewConditionCompiler(expressions())
 	})
+	w.namespaces = &namespace.Matcher{NamespaceLister: namespaces{server}, Client: server.Client(sim.DirectCaller())}
 	w.mutating = newKept(server, w.listMutating, mutatingResource)
 	w.validating = newKept(server, w.listValidating, validatingResource)
 	return w
@@ -116,16 +117,12 @@ type call struct {
 	request    *admit.Request
 }
 
-// callOf returns the call of a webhook for a request, or nil if the webhook is not concerned.
+// callOf returns the call of a webhook for a request as it is shown, or nil if the webhook is not concerned.
 //
 // Upstream: k8s.io/apiserver/pkg/admission/plugin/webhook/generic Webhook.ShouldCallHook.
-func (w *webhooks) callOf(ctx context.Context, hook webhook.WebhookAccessor, r *admit.Request) (*call, error) {
-	shown, err := newSeen(w.server, r)
-	if err != nil {
-		return nil, apierrors.NewInternalError(err)
-	}
-	attributes := shown.attributes
-	inNamespace, namespaceErr := w.matchesNamespace(hook, attributes)
+func (w *webhooks) callOf(ctx context.Context, hook webhook.WebhookAccessor, shown *seen) (*call, error) {
+	r, attributes := shown.request, shown.attributes
+	inNamespace, namespaceErr := w.namespaces.MatchNamespaceSelector(hook, attributes)
 	if !inNamespace && namespaceErr == nil {
 		return nil, nil
 	}
@@ -186,28 +183,3 @@ type asResource struct {
 
 // GetResource implements admission.Attributes.
 func (a asResource) GetResource() schema.GroupVersionResource { return a.resource }
-
-// matchesNamespace reports whether a webhook's selector of namespaces selects a request.
-//
-// Upstream: k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/namespace.
-func (w *webhooks) matchesNamespace(hook webhook.WebhookAccessor, a admission.Attributes) (bool, error) {
-	isNamespace := a.GetResource().Resource == "namespaces"
-	if a.GetNamespace() == "" && !isNamespace {
-		return true, nil
-	}
-	selector, err := hook.GetParsedNamespaceSelector()
-	switch {
-	case err != nil:
-		return false, apierrors.NewInternalError(err)
-	case selector.Empty():
-		return true, nil
-	}
-	if ns, ok := a.GetObject().(*corev1.Namespace); ok && isNamespace && a.GetSubresource() == "" {
-		return selector.Matches(labels.Set(ns.Labels)), nil
-	}
-	ns, ok := w.server.Get("namespaces", "", a.GetNamespace())
-	if !ok {
-		return false, apierrors.NewNotFound(corev1.Resource("namespaces"), a.GetNamespace())
-	}
-	return selector.Matches(labels.Set(ns.GetLabels())), nil
-}

@@ -232,6 +232,7 @@ func TestSelectors(t *testing.T) {
 		{name: "a condition", change: condition("object.metadata.name == 'data'"), called: true},
 		{name: "a condition that does not hold", change: condition("request.userInfo.username == 'alice'")},
 		{name: "a condition about access", change: condition("authorizer.group('').resource('secrets').check('get').allowed()"), called: true},
+		{name: "a condition about the reason", change: condition("authorizer.group('').resource('secrets').check('get').reason() == ''"), called: true},
 		{name: "a condition that fails", change: condition("object.metadata.labels.none == 'x'"), err: `no such key: none`},
 		{name: "a condition that fails, ignored", change: func(h *registrationv1.ValidatingWebhook) {
 			condition("object.metadata.labels.none == 'x'")(h)

@@ -70,16 +70,15 @@ func mayRehearse(c *call) error {
 	if !c.request.DryRun {
 		return nil
 	}
-	switch effects := sideEffects(c); {
+	switch effects := c.hook.GetSideEffects(); {
 	case effects == nil:
-		return failed(c, "%w", errors.New("Webhook SideEffects is nil"), apierrors.NewBadRequest("Webhook SideEffects is nil")) //nolint:staticcheck // the words are upstream's
+		//lint:ignore ST1005 the words are upstream's
+		return failed(c, "%w", errors.New("Webhook SideEffects is nil"), apierrors.NewBadRequest("Webhook SideEffects is nil"))
 	case *effects == registrationv1.SideEffectClassNone, *effects == registrationv1.SideEffectClassNoneOnDryRun:
 		return nil
 	}
 	return webhookerrors.NewDryRunUnsupportedErr(c.hook.GetName())
 }
-
-func sideEffects(c *call) *registrationv1.SideEffectClass { return c.hook.GetSideEffects() }
 
 // failed returns the error of a call without a valid answer.
 func failed(c *call, format string, err error, status *apierrors.StatusError) error {

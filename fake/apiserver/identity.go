@@ -46,8 +46,10 @@ func (r *request) asked(parts []string) authorizationv1.SelfSubjectAccessReviewS
 	if t.Group == "" && t.Resource == "namespaces" {
 		a.Namespace = t.name
 	}
-	if s, err := fields.ParseSelector(r.query.Get("fieldSelector")); err == nil && a.Name == "" {
-		a.Name, _ = s.RequiresExactMatch("metadata.name")
+	if selector := r.query.Get("fieldSelector"); selector != "" && a.Name == "" {
+		if s, err := fields.ParseSelector(selector); err == nil {
+			a.Name, _ = s.RequiresExactMatch("metadata.name")
+		}
 	}
 	return authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a}
 }
@@ -65,10 +67,15 @@ func (r *request) authorize(parts []string, asked authorizationv1.SelfSubjectAcc
 			}
 		}
 	}
+	client := r.client()
 	if record := r.record(); record.Enabled() {
-		record.Authorize(r.client().Decide(asked))
+		allowed, reason := client.Decide(asked)
+		record.Authorize(allowed, reason)
+		if allowed {
+			return nil
+		}
 	}
-	return r.client().Authorize(asked)
+	return client.Authorize(asked)
 }
 
 // recordSeveral records the decision about a request for several objects.
