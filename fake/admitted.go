@@ -27,13 +27,10 @@ type admission struct {
 // admits reports whether the server's Admitter would change or refuse any request.
 func (s *Server) admits() bool { return s.admitter != nil && s.admitter.Admits() }
 
-// admission returns how a request is admitted.
+// admission returns how a request is admitted, by a server that admits.
 func (r ResourceClient) admission(
 	ctx context.Context, operation admissionv1.Operation, name string, options runtime.Object, sub ...string,
 ) *admission {
-	if !r.c.server.admits() {
-		return nil
-	}
 	shape := r.interceptedRequest("", name, nil, sub...)
 	a := &admission{ctx: ctx, r: r, request: admit.Request{
 		Operation: operation, Kind: shape.Kind, Resource: shape.Resource, Subresource: shape.Subresource,
@@ -52,10 +49,10 @@ func (a *admission) by() admit.Admitter { return a.r.c.server.admitter }
 
 // admissionOf returns how the creation of an action's body is admitted.
 func (r ResourceClient) admissionOf(ctx context.Context, name, sub string, opts metav1.CreateOptions) *admission {
-	a := r.admission(ctx, admissionv1.Create, name, &opts, sub)
-	if a == nil {
+	if !r.c.server.admits() {
 		return nil
 	}
+	a := r.admission(ctx, admissionv1.Create, name, &opts, sub)
 	a.request.Kind = r.kind.actions[sub].gvk
 	a.request.Versions = nil
 	return a

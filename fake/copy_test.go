@@ -118,8 +118,8 @@ func TestDraftsAreCopies(t *testing.T) {
 		bare.draft = nil
 		for _, old := range []Object{k.copy(sent), k.empty()} {
 			for _, through := range []subresource{mainResource, statusSubresource} {
-				want := ResourceClient{kind: &bare}.draft(sent, old, through)
-				got := ResourceClient{kind: k}.draft(sent, old, through)
+				want := ResourceClient{kind: &bare}.draft(sent, old, through, false)
+				got := ResourceClient{kind: k}.draft(sent, old, through, false)
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("%s%s (-want +got)\n%s", k.id, through, diff)
 				}

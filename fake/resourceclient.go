@@ -182,7 +182,10 @@ func (r ResourceClient) Create(ctx context.Context, obj Object, opts metav1.Crea
 		if err != nil {
 			return writeResult{}, err
 		}
-		w.admission = r.admission(ctx, admissionv1.Create, obj.GetName(), &opts)
+		if r.c.server.admits() {
+			copied := opts // so that opts does not escape
+			w.admission = r.admission(ctx, admissionv1.Create, obj.GetName(), &copied)
+		}
 		done, err := w.create(r.storedKind(), r.namespace, obj, len(opts.DryRun) > 0)
 		done.warnings = slices.Concat(warnings, w.admission.warnings(), done.warnings)
 		return done, err
@@ -217,14 +220,15 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 			return writeResult{}, err
 		}
 		c.name, c.dryRun, c.replace = name, len(opts.DryRun) > 0, true
+		if r.c.server.admits() {
+			copied := opts
+			w.admission = r.admission(ctx, admissionv1.Update, name, &copied, sub...)
+		}
+		admitted := w.admission != nil
 		var warnings []string
 		through, via, manager := c.subresource, r.managedSubresource(c), opts.FieldManager
 		c.apply = func(old Object) (Object, error) {
-			draft := r.draft
-			if w.admission != nil {
-				draft = r.whole // it sees all that was sent
-			}
-			obj := draft(obj, old, through)
+			obj := r.draft(obj, old, through, admitted)
 			warnings = dedupOwners(metaOf(obj), duplicateOwnersMsg)
 			shown, err := r.fromStoredForWrite(old)
 			if err != nil {
@@ -233,7 +237,6 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 			r.track(obj, shown, via, manager)
 			return r.toStored(obj, old)
 		}
-		w.admission = r.admission(ctx, admissionv1.Update, name, &opts, sub...)
 		done, err := w.update(r.storedKind(), c)
 		done.warnings = slices.Concat(warnings, w.admission.warnings(), done.warnings)
 		return done, err
@@ -242,11 +245,11 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 
 // draft copies the part of obj that may replace old: all but the status or, for a write of /status,
 // the status and the metadata. With managed fields it copies everything, as they depend on what was
-// sent, and so does NodeRestriction.
-func (r ResourceClient) draft(obj, old Object, through subresource) Object {
+// sent, and so do NodeRestriction and, with admitted, what admits the request.
+func (r ResourceClient) draft(obj, old Object, through subresource, admitted bool) Object {
 	k := r.kind
 	switch {
-	case old == nil || k.copyStatus == nil || k.custom != nil || r.c.restrictsNodes() ||
+	case old == nil || k.copyStatus == nil || k.custom != nil || admitted || r.c.restrictsNodes() ||
 		len(obj.GetManagedFields())+len(old.GetManagedFields()) > 0:
 		return k.copy(obj)
 	case k.draft != nil && (through == statusSubresource || through == mainResource):
@@ -260,9 +263,6 @@ func (r ResourceClient) draft(obj, old Object, through subresource) Object {
 	}
 	return k.copy(obj)
 }
-
-// whole is draft for an object of which all parts matter.
-func (r ResourceClient) whole(obj, _ Object, _ subresource) Object { return r.kind.copy(obj) }
 
 // Patch patches an object or a subresource. Server-side apply creates an object that does not
 // exist.
@@ -295,7 +295,9 @@ func (r ResourceClient) Patch(ctx context.Context, name string, pt types.PatchTy
 				return writeResult{}, err
 			}
 		}
-		w.admission = r.admission(ctx, admissionv1.Update, name, patchedBy(opts), sub...)
+		if r.c.server.admits() {
+			w.admission = r.admission(ctx, admissionv1.Update, name, patchedBy(opts), sub...)
+		}
 		done, err := w.update(r.storedKind(), c)
 		done.warnings = slices.Concat(p.warnings, w.admission.warnings(), done.warnings)
 		return done, err

@@ -21,7 +21,10 @@ func (r ResourceClient) Delete(ctx context.Context, name string, opts metav1.Del
 		if err := r.authorize("delete", name); err != nil {
 			return writeResult{}, err
 		}
-		w.admission = r.admission(ctx, admissionv1.Delete, name, &opts)
+		if r.c.server.admits() {
+			copied := opts
+			w.admission = r.admission(ctx, admissionv1.Delete, name, &copied)
+		}
 		done, err := w.remove(r.storedKind(), r.namespace, name, opts, r.kind.webhookForm())
 		done.warnings = append(w.admission.warnings(), r.kind.deleteWarnings(&opts)...)
 		return done, err
@@ -61,7 +64,10 @@ func (r ResourceClient) DeleteCollection(ctx context.Context, opts metav1.Delete
 		if err != nil {
 			return trace.Outcome{Err: err}
 		}
-		w.admission = r.admission(ctx, admissionv1.Delete, "", &opts)
+		if r.c.server.admits() {
+			copied := opts
+			w.admission = r.admission(ctx, admissionv1.Delete, "", &copied)
+		}
 		for _, obj := range all.Objects {
 			_, err := w.remove(r.storedKind(), obj.GetNamespace(), obj.GetName(), opts, nil)
 			if err != nil && !apierrors.IsNotFound(err) {
