@@ -173,11 +173,20 @@ func (r *request) readBody() ([]byte, error) {
 	return data, nil
 }
 
-// allowWrites lets writes to a connection take stallMax from now on. A connection has the machine's clock, not
+// limitWrites lets writes to a connection take stallMax from now on. A connection has the machine's clock, not
 // the simulated one.
-func allowWrites(to *http.ResponseController) {
+func limitWrites(to *http.ResponseController) {
 	ctx, cancel := context.WithTimeout(context.Background(), stallMax)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
 	_ = to.SetWriteDeadline(deadline) // not every writer is a connection
+}
+
+// flushWithin sends what was written, within stallMax. After that the connection may be idle: over HTTP/2 a
+// deadline ends a stream even if nothing is written.
+func flushWithin(to *http.ResponseController) error {
+	limitWrites(to)
+	err := to.Flush()
+	_ = to.SetWriteDeadline(time.Time{})
+	return err
 }

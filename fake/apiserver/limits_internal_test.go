@@ -3,10 +3,12 @@ package apiserver
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -54,11 +56,17 @@ func limited(t *testing.T, cfg HandlerConfig, test func(w *limitedWorld)) {
 		cfg.Caller = func(*http.Request) sim.Caller {
 			return testworld.ImmediateCaller(func() time.Time { return sim.Epoch })
 		}
-		w := &limitedWorld{t, server, newHandler(server, cfg), &pipeListener{make(chan net.Conn), make(chan struct{})}}
-		served := httpserver.Serve(w.socket, httpserver.Config{Handler: limitTime(w.handler), HeaderBytesMax: headerBytesMax})
+		w := &limitedWorld{t, server, newHandler(server, cfg), nil}
+		defer w.serve(nil)()
 		test(w)
-		testcheck.NoError(t, served.Close())
 	})
+}
+
+// serve serves on connections in memory, by HTTP/2 if TLS is configured. The returned function ends it.
+func (w *limitedWorld) serve(secured *tls.Config) (end func()) {
+	w.socket = &pipeListener{make(chan net.Conn), make(chan struct{})}
+	served := httpserver.Serve(w.socket, httpserver.Config{Handler: limitTime(w.handler), HeaderBytesMax: headerBytesMax, TLS: secured})
+	return func() { testcheck.NoError(w.T, served.Close()) }
 }
 
 // dial returns a connection.
@@ -163,4 +171,39 @@ func TestSlowReaderKeepsItsWatch(t *testing.T) {
 		}
 		testcheck.NoError(t, c.Close())
 	})
+}
+
+// TestIdleWatchIsKept: an hour without an event, by each version of HTTP.
+func TestIdleWatchIsKept(t *testing.T) {
+	authority := testcheck.Must(NewAuthority())
+	cert, key, err := authority.NewServer("127.0.0.1")
+	testcheck.NoError(t, err)
+	secured := &tls.Config{Certificates: []tls.Certificate{testcheck.Must(tls.X509KeyPair(cert, key))}}
+	for i, scheme := range []string{"http", "https"} {
+		version := i + 1
+		t.Run(strconv.Itoa(version), func(t *testing.T) {
+			limited(t, HandlerConfig{}, func(w *limitedWorld) {
+				if version == 2 {
+					defer w.serve(secured)()
+				}
+				transport := &http.Transport{
+					DialContext:     func(context.Context, string, string) (net.Conn, error) { return w.dial(), nil },
+					TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, //nolint:gosec // in memory
+				}
+				defer transport.CloseIdleConnections()
+				resp := testcheck.Must((&http.Client{Transport: transport}).Get(
+					scheme + "://a/api/v1/configmaps?watch=1&fieldSelector=metadata.name!%3Dkube-root-ca.crt"))
+				defer resp.Body.Close()
+				testcheck.Equal(w.T, "version", version, resp.ProtoMajor)
+				events := bufio.NewScanner(resp.Body)
+				for range 3 {
+					time.Sleep(time.Hour) // of the bubble
+					w.createMaps(1)
+					if !events.Scan() {
+						w.Fatalf("the watch has ended: %v", events.Err())
+					}
+				}
+			})
+		})
+	}
 }

@@ -266,24 +266,23 @@ func (s *stream) serve(w http.ResponseWriter, a answer) {
 		header[name] = values
 	}
 	out := http.NewResponseController(w)
-	allowWrites(out)
+	limitWrites(out)
 	w.WriteHeader(a.code)
 	gated := s.cursor.HasGate() // then the next event may be held back: flush each one
-	flushed := gated && out.Flush() == nil
+	flushed := gated && flushWithin(out) == nil
 	for {
 		ok, err := s.encodeNext()
 		switch {
 		case err != nil:
 			return
 		case ok:
-			allowWrites(out)
+			limitWrites(out)
 			if _, err := w.Write(s.pending); err != nil {
 				return
 			}
-			flushed = gated && out.Flush() == nil
+			flushed = gated && flushWithin(out) == nil
 		case !flushed:
-			allowWrites(out)
-			if out.Flush() != nil {
+			if flushWithin(out) != nil {
 				return
 			}
 			flushed = true

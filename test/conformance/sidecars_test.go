@@ -75,10 +75,7 @@ func runWithArrayDriver(t *testing.T, programs string) {
 	})
 
 	w.patchClaim("data", `{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}`)
-	w.wait("the expansion", func(ctx context.Context) (bool, error) {
-		c, err := claims.Get(ctx, "data", metav1.GetOptions{})
-		return err == nil && c.Status.Capacity.Storage().Cmp(resource.MustParse("2Gi")) == 0, err
-	})
+	w.expanded("data", "2Gi")
 	w.patchClaim("data", `{"spec":{"volumeAttributesClassName":"fast"}}`)
 	w.wait("the modification", func(ctx context.Context) (bool, error) {
 		c, err := claims.Get(ctx, "data", metav1.GetOptions{})
@@ -268,7 +265,9 @@ func (w *sidecarWorld) runSidecars(programs, socket string) {
 		name string
 		args []string
 	}{
-		{"csi-provisioner", append(slices.Clone(address), "--enable-capacity", "--capacity-ownerref-level=-1", "--capacity-for-immediate-binding", "--extra-create-metadata", "--retry-interval-start=100ms")},
+		{"csi-provisioner", append(slices.Clone(address), "--enable-capacity", "--capacity-ownerref-level=-1", "--capacity-for-immediate-binding", "--extra-create-metadata", "--retry-interval-start=100ms",
+			// the finalizer of a restored snapshot stays if its removal conflicts with another write
+			"--snapshot-orphan-sweep-interval=1s")},
 		{"csi-attacher", append(slices.Clone(address), "--reconcile-sync=2s", "--retry-interval-start=100ms")},
 		{"csi-resizer", append(slices.Clone(address), "--handle-volume-inuse-error=true", "--retry-interval-start=100ms")},
 		{"csi-snapshotter", append(slices.Clone(address), "--retry-interval-start=100ms")},
@@ -348,6 +347,23 @@ func (w *sidecarWorld) bound(claim string) {
 	w.wait("claim "+claim, func(ctx context.Context) (bool, error) {
 		c, err := w.client.CoreV1().PersistentVolumeClaims("default").Get(ctx, claim, metav1.GetOptions{})
 		return err == nil && c.Status.Phase == corev1.ClaimBound, err
+	})
+}
+
+// expanded waits until the resizer has reported that a claim has a size. It has then also replaced the claim in its
+// cache by the response to its last write. If the claim changed in between, it would not see that until the
+// claim changes again (external-resizer pkg/controller markPVCResizeFinished, 2.3.0).
+func (w *sidecarWorld) expanded(claim, size string) {
+	w.t.Helper()
+	w.wait("the expansion of "+claim, func(ctx context.Context) (bool, error) {
+		c, err := w.client.CoreV1().PersistentVolumeClaims("default").Get(ctx, claim, metav1.GetOptions{})
+		if err != nil || c.Status.Capacity.Storage().Cmp(resource.MustParse(size)) != 0 {
+			return false, err
+		}
+		events, err := w.client.CoreV1().Events("default").List(ctx, metav1.ListOptions{
+			FieldSelector: "reason=VolumeResizeSuccessful,involvedObject.uid=" + string(c.UID),
+		})
+		return err == nil && len(events.Items) > 0, err
 	})
 }
 
