@@ -122,6 +122,8 @@ var floors = map[string]int{
 	"sidecars":              4,
 	"kubelet":               4, // a node's part of it, on the volume manager
 	"kubelet/pluginmanager": 4,
+	"kubelet/container":     2, // the contract between a kubelet and what runs containers
+	"kubelet/shell":         3, // runs containers in memory
 	"cluster":               5,
 	"internal/apirequest":   5,
 	"explore":               6,

@@ -1,0 +1,90 @@
+package container
+
+import (
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Exit codes of runs that did not exit by themselves.
+const (
+	ExitNotExecutable = 126 // the command is not executable
+	ExitNotFound      = 127 // the command does not exist
+	ExitKilled        = 137 // KILL
+	ExitTerminated    = 143 // TERM, which the command did not handle
+)
+
+var (
+	// ErrNotRunning means that a container does not run, so nothing can be executed in it.
+	ErrNotRunning = errors.New("container not running")
+	// ErrCannotStart means that a run cannot be started. The text after it is the container's status.
+	ErrCannotStart = errors.New("cannot start the container")
+)
+
+// A Run is one run of a container.
+type Run struct {
+	Pod       types.UID
+	Container string
+	Restarts  int32 // how often the container was restarted before
+}
+
+// A Spec says what a run executes, and what it sees of its node.
+type Spec struct {
+	Run
+	Hostname   string   // the pod's
+	Args       []string // command and arguments; empty: the image's command, which no runtime knows, so it runs until it is stopped
+	Env        []string // NAME=VALUE, in the order of their definition; a later one replaces an earlier one
+	WorkingDir string   // "" means /
+	Mounts     []Mount  // sorted by Path, so that one below another comes later
+	Devices    []Device
+	Init       bool // an init container
+	ReadOnly   bool // its root directory is read-only
+	Stdin, TTY bool
+}
+
+// A Mount is a file or directory of the node in a container.
+type Mount struct {
+	Path     string // in the container, absolute and clean
+	Source   string // on the node's disk
+	ReadOnly bool
+}
+
+// A Device is a block device of the node in a container.
+type Device struct {
+	Path   string // in the container
+	Source string // on the node's disk
+}
+
+// A State says how far a run is.
+type State struct {
+	Started    bool // Start was called for it
+	Exited     bool
+	Code       int32
+	StartedAt  time.Time
+	FinishedAt time.Time // if it has exited
+	Message    string    // why it could not be executed, such as a command that does not exist; "" otherwise
+}
+
+// A Runtime runs containers of one node. Its methods may be called at any time by any goroutine; none
+// suspends or blocks.
+type Runtime interface {
+	// Start starts a run, and returns at once. A run that was started before, or has ended, stays as it is.
+	Start(Spec)
+	// State returns the state of a run.
+	State(Run) State
+	// Stop asks the command of a run to end, by TERM, and ends it by KILL after grace. Stopping again can only shorten
+	// the grace. A run that has exited stays as it is.
+	Stop(r Run, grace time.Duration)
+	// Runs returns the runs of a pod that were started and not removed, sorted by container and number.
+	Runs(pod types.UID) []Run
+	// Remove ends all runs of a pod by KILL, without waiting for them, and forgets them with their logs and root
+	// directories.
+	Remove(pod types.UID)
+	// Log returns the output of a run; nil if it was not started.
+	Log(Run) *Output
+	// Exec executes a command in a container that runs. The error is ErrNotRunning.
+	Exec(r Run, args []string, streams Streams) (*Execution, error)
+	// Observe registers a function that is called, by any goroutine, after the state of a run has changed.
+	Observe(changed func(pod types.UID))
+}
