@@ -15,7 +15,7 @@ import (
 	"github.com/volsim/volsim/internal/resourceversion"
 )
 
-// Annotations of pods that say how their containers behave, since the kubelet runs none. They may
+// Annotations of pods that say how their containers behave if nothing runs them. They may
 // be in the template of a pod, and may be set, changed and removed at any time. A value applies to
 // all containers of the pod, except init containers; CONTAINER=VALUE applies to one. Several are
 // separated by blanks: "true proxy=false".
@@ -83,7 +83,7 @@ func exitCode(pod *corev1.Pod, container string, run int32) (code int32, exits b
 //
 // Upstream: pkg/api/v1/pod ContainerShouldRestart (v1.36).
 func restarts(pod *corev1.Pod, c *corev1.Container, code int32) bool {
-	if code == 0 && isInit(pod, c.Name) {
+	if code == 0 && isInit(pod, c.Name) && !isSidecar(c) {
 		return false
 	}
 	policy := pod.Spec.RestartPolicy
@@ -184,8 +184,7 @@ func (k *Kubelet) MustAdvance(pod *corev1.Pod) bool {
 		if s.State.Running == nil {
 			return lastRun(s) != nil && !hasEnded(pod, &c, s)
 		}
-		_, exits, err := exitCode(pod, c.Name, s.RestartCount)
-		return exits && err == nil
+		return k.exitOf(pod, s, metav1.Time{}) != nil
 	})
 }
 
@@ -199,14 +198,7 @@ func (k *Kubelet) advance(pod *corev1.Pod, c *corev1.Container, s, old *corev1.C
 		*s = *old
 		return
 	case old.State.Running != nil && !k.containerStopped(old):
-		if code, exits, _ := exitCode(pod, c.Name, old.RestartCount); exits {
-			s.State.Terminated = &corev1.ContainerStateTerminated{
-				ExitCode: code, Reason: "Completed", ContainerID: old.ContainerID,
-				StartedAt: old.State.Running.StartedAt, FinishedAt: now,
-			}
-			if code != 0 {
-				s.State.Terminated.Reason = "Error"
-			}
+		if s.State.Terminated = k.exitOf(pod, old, now); s.State.Terminated != nil {
 			break
 		}
 		s.State.Running = old.State.Running
@@ -248,13 +240,14 @@ func (k *Kubelet) startContainer(pod *corev1.Pod, s *corev1.ContainerStatus, now
 //
 // Upstream: pkg/kubelet SyncPod, pkg/kubelet/status needsReconcile (v1.36).
 func (k *Kubelet) syncContainers(ctx context.Context, pod *corev1.Pod) error {
-	if isSettled(pod) || !k.hasLastReport(pod) {
+	if k.cfg.Containers == nil && isSettled(pod) || !k.hasLastReport(pod) {
 		return nil
 	}
 	k.reportInvalid(pod)
 	next := k.statusOf(pod, running)
 	defer k.restartLater(pod, &next)
 	if sameReport(&pod.Status, &next) {
+		k.startRuns(pod, &next)
 		return nil
 	}
 	if err := k.reportPod(ctx, pod, next, pod.ResourceVersion); err != nil {
@@ -264,6 +257,7 @@ func (k *Kubelet) syncContainers(ctx context.Context, pod *corev1.Pod) error {
 	if isTerminal(next.Phase) {
 		k.lifecycles[pod.UID] = ended
 	}
+	k.startRuns(pod, &next)
 	before := allStatuses(&pod.Status)
 	for _, s := range allStatuses(&next) {
 		old := containerNamed(before, s.Name)

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/kubelet/container"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -30,9 +31,10 @@ const prepareRetryDelay = 10 * time.Second
 // start.
 type preparation struct {
 	stage     stage
-	cancelled bool              // it must end, since the containers must not start any more
-	failures  map[string]string // errors of the last try, by container
-	reported  map[string]string // the failures already reported to the pod
+	cancelled bool                      // it must end, since the containers must not start any more
+	failures  map[string]string         // errors of the last try, by container
+	reported  map[string]string         // the failures already reported to the pod
+	specs     map[string]container.Spec // what to start, by container; nil without a runtime
 }
 
 type stage int
@@ -60,7 +62,7 @@ func (k *Kubelet) watchPreparations() {
 // prepare reports whether the containers of a pod with mounted volumes are prepared. If not, it
 // starts the preparation, which requeues the pod when it ends.
 func (k *Kubelet) prepare(pod *corev1.Pod) bool {
-	if !usesSubPaths(pod) {
+	if k.cfg.Containers == nil && !usesSubPaths(pod) {
 		return true
 	}
 	p := k.preparations[pod.UID]
@@ -71,7 +73,7 @@ func (k *Kubelet) prepare(pod *corev1.Pod) bool {
 	if p.stage == unprepared {
 		p.stage = preparing
 		k.cfg.Process.Spawn("containers of "+string(pod.UID), func(ctx context.Context) {
-			p.failures = k.prepareContainers(ctx, pod, func() bool { return p.cancelled })
+			p.failures = k.prepareContainers(ctx, pod, p)
 			k.prepareEnded(pod.UID, p)
 		})
 	}
@@ -91,21 +93,35 @@ func (k *Kubelet) prepareEnded(uid types.UID, p *preparation) {
 // init container that failed.
 //
 // Upstream: pkg/kubelet/kuberuntime SyncPod, startContainer (v1.36).
-func (k *Kubelet) prepareContainers(ctx context.Context, pod *corev1.Pod, over func() bool) map[string]string {
+func (k *Kubelet) prepareContainers(ctx context.Context, pod *corev1.Pod, p *preparation) map[string]string {
+	p.specs = map[string]container.Spec{}
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		if err := k.bindSubPaths(ctx, pod, c, over); err != nil {
+		if err := k.prepareContainer(ctx, pod, c, p); err != nil {
 			return map[string]string{c.Name: err.Error()}
 		}
 	}
 	failures := map[string]string{}
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		if err := k.bindSubPaths(ctx, pod, c, over); err != nil {
+		if err := k.prepareContainer(ctx, pod, c, p); err != nil {
 			failures[c.Name] = err.Error()
 		}
 	}
 	return failures
+}
+
+// prepareContainer binds the subPaths of a container and decides what it executes.
+func (k *Kubelet) prepareContainer(ctx context.Context, pod *corev1.Pod, c *corev1.Container, p *preparation) error {
+	if err := k.bindSubPaths(ctx, pod, c, func() bool { return p.cancelled }); err != nil {
+		return err
+	}
+	if k.cfg.Containers == nil || p.cancelled {
+		return nil
+	}
+	spec, err := k.specOf(ctx, pod, c)
+	p.specs[c.Name] = spec
+	return err
 }
 
 // endPreparation ends the preparation of a pod whose containers must not start any more. It returns

@@ -2,38 +2,147 @@ package kubelet
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 )
 
-// environment returns the environment variables of a container as far as its pod defines them. A
-// value may refer to earlier variables or to a field of the pod.
+// variables are environment variables, in the order of their definition.
+type variables struct {
+	names  []string
+	values map[string]string
+}
+
+func (v *variables) set(name, value string) {
+	if _, defined := v.values[name]; !defined {
+		v.names = append(v.names, name)
+	}
+	v.values[name] = value
+}
+
+// list returns the variables as NAME=VALUE.
+func (v *variables) list() []string {
+	all := make([]string, len(v.names))
+	for i, name := range v.names {
+		all[i] = name + "=" + v.values[name]
+	}
+	return all
+}
+
+// lookup returns the value of a variable in a text; an unknown one stays as it is.
+func (v *variables) lookup(name string) string {
+	if value, ok := v.values[name]; ok {
+		return value
+	}
+	return "$(" + name + ")"
+}
+
+// An environmentSource reads the config maps and secrets that an environment refers to. nil: they are unknown, and
+// variables of them have no value.
+type environmentSource interface {
+	configMap(name string) (map[string]string, error)
+	secret(name string) (map[string]string, error)
+}
+
+// environment returns the environment variables of a container. A value may refer to earlier variables or to
+// a field of the pod.
 //
-// Differs: envFrom, services, config maps, secrets, files, resources and addresses are unknown;
-// such variables have no value.
+// Differs: variables of services, files, resources and addresses have no value.
 //
 // Upstream: pkg/kubelet makeEnvironmentVariables (v1.36).
-func environment(pod *corev1.Pod, c *corev1.Container) map[string]string {
-	known := map[string]string{}
+func environment(pod *corev1.Pod, c *corev1.Container, source environmentSource) (*variables, error) {
+	known := &variables{values: map[string]string{}}
+	if source != nil {
+		for i := range c.EnvFrom {
+			if err := addObject(known, source, &c.EnvFrom[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
 	for i := range c.Env {
 		variable := &c.Env[i]
 		value := ""
 		switch from := variable.ValueFrom; {
 		case variable.Value != "":
-			value = expand(variable.Value, func(name string) string {
-				if value, ok := known[name]; ok {
-					return value
-				}
-				return "$(" + name + ")"
-			})
-		case from != nil && from.FieldRef != nil:
+			value = expand(variable.Value, known.lookup)
+		case from == nil:
+		case from.FieldRef != nil:
 			value = podField(pod, from.FieldRef.FieldPath)
+		case source != nil:
+			var defined bool
+			var err error
+			if value, defined, err = keyOf(pod, source, from); err != nil {
+				return nil, err
+			} else if !defined {
+				continue
+			}
 		}
-		known[variable.Name] = value
+		known.set(variable.Name, value)
 	}
-	return known
+	return known, nil
+}
+
+// addObject adds the entries of a config map or secret.
+func addObject(to *variables, source environmentSource, from *corev1.EnvFromSource) error {
+	var data map[string]string
+	var err error
+	var optional *bool
+	switch {
+	case from.ConfigMapRef != nil:
+		optional = from.ConfigMapRef.Optional
+		data, err = source.configMap(from.ConfigMapRef.Name)
+	case from.SecretRef != nil:
+		optional = from.SecretRef.Optional
+		data, err = source.secret(from.SecretRef.Name)
+	}
+	if apierrors.IsNotFound(err) && ptr.Deref(optional, false) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(data)) {
+		to.set(from.Prefix+name, data[name])
+	}
+	return nil
+}
+
+// keyOf returns the value of a key of a config map or secret. It is not defined if the key is optional and
+// missing.
+func keyOf(pod *corev1.Pod, source environmentSource, from *corev1.EnvVarSource) (value string, defined bool, err error) {
+	var data map[string]string
+	var kind, name, key string
+	var optional *bool
+	switch {
+	case from.ConfigMapKeyRef != nil:
+		ref := from.ConfigMapKeyRef
+		kind, name, key, optional = "ConfigMap", ref.Name, ref.Key, ref.Optional
+		data, err = source.configMap(name)
+	case from.SecretKeyRef != nil:
+		ref := from.SecretKeyRef
+		kind, name, key, optional = "Secret", ref.Name, ref.Key, ref.Optional
+		data, err = source.secret(name)
+	default:
+		return "", true, nil
+	}
+	missing := apierrors.IsNotFound(err)
+	if err != nil && !missing {
+		return "", false, err
+	}
+	value, defined = data[key]
+	switch {
+	case defined || ptr.Deref(optional, false):
+		return value, defined, nil
+	case missing:
+		return "", false, err
+	default:
+		return "", false, fmt.Errorf("couldn't find key %v in %s %v/%v", key, kind, pod.Namespace, name)
+	}
 }
 
 // podField returns the downward API field of a pod at a path; "" for an unknown path.

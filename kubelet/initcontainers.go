@@ -54,7 +54,7 @@ func (k *Kubelet) initStatus(
 	}
 	runs, no := k.lifecycleOf(pod) == running, false
 	s.Started = &no
-	_, named := annotated(pod, ExitCodesAnnotation, c.Name)
+	named := k.runsExit(pod, c)
 	switch {
 	case next && l == running && (named || old.ContainerID != ""):
 		k.advance(pod, c, &s, &old, now)
@@ -62,10 +62,7 @@ func (k *Kubelet) initStatus(
 	case next && l >= running && runs && last != nil:
 		s.State.Terminated, s.Ready = last, last.ExitCode == 0
 	case next && l == ended && runs && old.State.Running != nil:
-		s.State.Terminated = &corev1.ContainerStateTerminated{
-			Reason: "Error", ExitCode: killedExit,
-			StartedAt: old.State.Running.StartedAt, FinishedAt: now, ContainerID: old.ContainerID,
-		}
+		s.State.Terminated = k.stoppedWith(pod, &old, killedExit, now)
 	case next && (l == running || l == ended && runs && !named):
 		s.State.Terminated = &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: now, FinishedAt: now}
 		s.Ready = true
@@ -85,6 +82,15 @@ func (k *Kubelet) sidecarStatus(
 	runs := k.lifecycleOf(pod) == running
 	started := next && l == running
 	s.Started, s.Ready = &started, started
+	if k.cfg.Containers != nil && (started || old.State.Running != nil) {
+		s = k.nextStatus(c, &old)
+		if started {
+			k.advance(pod, c, &s, &old, now)
+		} else {
+			s.Started, s.State.Terminated = &started, k.stoppedWith(pod, &old, 0, now)
+		}
+		return s
+	}
 	switch {
 	case started && runs && old.State.Running != nil:
 		return old

@@ -14,6 +14,7 @@ import (
 
 	"github.com/volsim/volsim/internal/eventhandler"
 	"github.com/volsim/volsim/internal/events"
+	"github.com/volsim/volsim/kubelet/container"
 	"github.com/volsim/volsim/kubelet/pluginmanager"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
@@ -38,6 +39,9 @@ type Config struct {
 	NFS       *nfs.Servers          // the simulated NFS servers; nil: the kernel mounts from real ones
 	Sockets   pluginmanager.Sockets // of the node; drivers register in plugins_registry below Root
 	Plugins   []plugins.Plugin      // further kinds of volume; no name may be that of one of the kubelet's own
+	// Containers runs the containers of the node's pods; nil: none run, and annotations say when they exit.
+	// It outlives the kubelet.
+	Containers container.Runtime
 	// Dial connects to a registered driver. Calls of the connection must be suspension points.
 	Dial func(driver, endpoint string) (grpc.ClientConnInterface, error)
 
@@ -148,6 +152,7 @@ func New(cfg Config) (*Kubelet, error) {
 	k.watchRemounts()
 	k.watchOrphans()
 	k.watchPreparations()
+	k.watchRuns()
 	k.watchLease()
 	k.status.Add(cfg.Node)
 	return k, nil

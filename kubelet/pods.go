@@ -113,6 +113,9 @@ func (k *Kubelet) stop(ctx context.Context, uid types.UID, pod *corev1.Pod) erro
 		return nil
 	}
 	k.waits.end(uid)
+	if !k.stopRuns(uid, pod) {
+		return nil
+	}
 	delete(k.added, uid)
 	k.volumes.RemovePod(uid)
 	ends := pod != nil && pod.DeletionTimestamp != nil
@@ -133,6 +136,9 @@ func (k *Kubelet) stop(ctx context.Context, uid types.UID, pod *corev1.Pod) erro
 		return nil
 	case err != nil:
 		return err
+	}
+	if pod == nil {
+		k.forgetRuns(uid)
 	}
 	if !ends {
 		return nil

@@ -41,6 +41,7 @@ func (k *Kubelet) reportLifecycle(ctx context.Context, pod *corev1.Pod, l lifecy
 		return err
 	}
 	k.lifecycles[pod.UID] = l
+	k.startRuns(pod, &status)
 	k.restartLater(pod, &status)
 	return nil
 }
@@ -174,13 +175,7 @@ func (k *Kubelet) containerStatus(pod *corev1.Pod, c *corev1.Container, l lifecy
 		s.LastTerminationState.Terminated = last
 		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: waitingReason(pod)}
 	case l == ended && k.lifecycleOf(pod) == running:
-		s.State.Terminated = &corev1.ContainerStateTerminated{
-			Reason:     "Completed",
-			FinishedAt: now, ContainerID: old.ContainerID,
-		}
-		if old.State.Running != nil {
-			s.State.Terminated.StartedAt = old.State.Running.StartedAt
-		}
+		s.State.Terminated = k.stoppedWith(pod, &old, 0, now)
 	case l == ended && s.LastTerminationState.Terminated != nil:
 		s.State.Terminated = &corev1.ContainerStateTerminated{
 			Reason:  lostReason,

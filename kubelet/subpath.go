@@ -32,8 +32,11 @@ func usesSubPaths(pod *corev1.Pod) bool {
 func subPathOf(pod *corev1.Pod, c *corev1.Container, mount *corev1.VolumeMount) (string, error) {
 	part := mount.SubPath
 	if mount.SubPathExpr != "" {
-		var err error
-		if part, err = expandSubPath(mount.SubPathExpr, environment(pod, c)); err != nil {
+		known, err := environment(pod, c, nil)
+		if err != nil {
+			return "", err
+		}
+		if part, err = expandSubPath(mount.SubPathExpr, known.values); err != nil {
 			return "", err
 		}
 	}
@@ -64,23 +67,33 @@ func (k *Kubelet) bindSubPaths(ctx context.Context, pod *corev1.Pod, c *corev1.C
 		if part == "" || over() {
 			continue
 		}
-		mounted := k.volumes.MountedVolumes(pod.UID)
-		at := slices.IndexFunc(mounted,
-			func(v volumemanager.MountedVolume) bool { return v.Name == mount.Name && !v.Block })
-		if at < 0 {
-			return fmt.Errorf("cannot find volume %q to mount into container %q", mount.Name, c.Name)
-		}
-		volume := mounted[at]
-		err = k.bindSubPath(ctx, mount.Name, subpath.Subpath{
-			PodDir: filepath.Join(k.podsDir(), string(pod.UID)), Volume: volume.SpecName,
-			VolumePath: volume.Path,
-			Container:  c.Name, Index: i, Path: part,
-		})
+		volume, err := k.mountedVolume(pod, c, mount.Name, false)
 		if err != nil {
+			return err
+		}
+		if err := k.bindSubPath(ctx, mount.Name, k.subpath(pod, c, i, volume, part)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// subpath returns a part of a volume for a volumeMount of a container.
+func (k *Kubelet) subpath(pod *corev1.Pod, c *corev1.Container, mount int, volume volumemanager.MountedVolume, part string) subpath.Subpath {
+	return subpath.Subpath{
+		PodDir: filepath.Join(k.podsDir(), string(pod.UID)), Volume: volume.SpecName, VolumePath: volume.Path,
+		Container: c.Name, Index: mount, Path: part,
+	}
+}
+
+// mountedVolume returns a mounted volume of a pod by its name in the pod.
+func (k *Kubelet) mountedVolume(pod *corev1.Pod, c *corev1.Container, name string, block bool) (volumemanager.MountedVolume, error) {
+	mounted := k.volumes.MountedVolumes(pod.UID)
+	at := slices.IndexFunc(mounted, func(v volumemanager.MountedVolume) bool { return v.Name == name && v.Block == block })
+	if at < 0 {
+		return volumemanager.MountedVolume{}, fmt.Errorf("cannot find volume %q to mount into container %q", name, c.Name)
+	}
+	return mounted[at], nil
 }
 
 // bindSubPath binds a subPath of a volume, named as in the pod, for a container. It creates a

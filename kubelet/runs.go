@@ -1,0 +1,312 @@
+package kubelet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/volsim/volsim/kubelet/container"
+)
+
+// This file connects the statuses of pods with the runs of a container.Runtime. A status is written first. Then
+// each run that it shows as running is started, if it was not. A run that has exited is in the next status. A
+// kubelet that crashes in between continues there.
+
+// reasonStarted is the reason of the event for a container that was started.
+//
+// Upstream: pkg/kubelet/events StartedContainer (v1.36).
+const reasonStarted = "Started"
+
+// reasonStartError is the reason of a container whose command cannot be executed.
+//
+// Upstream: containerd internal/cri/server, RunContainerError's state.
+const reasonStartError = "StartError"
+
+// defaultPath is the variable PATH of images that define none.
+//
+// Upstream: containerd pkg/oci.
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// An exits is the pods whose runs have changed. The runtime adds them, on any goroutine.
+type exits struct {
+	mu   sync.Mutex
+	pods []types.UID // guarded by mu
+}
+
+func (e *exits) add(uid types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !slices.Contains(e.pods, uid) {
+		e.pods = append(e.pods, uid)
+	}
+}
+
+func (e *exits) any() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.pods) > 0
+}
+
+func (e *exits) take() types.UID {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	uid := e.pods[0]
+	e.pods = e.pods[1:]
+	return uid
+}
+
+// watchRuns requeues a pod when the state of one of its runs changes.
+//
+// Upstream: pkg/kubelet/pleg (v1.36).
+func (k *Kubelet) watchRuns() {
+	if k.cfg.Containers == nil {
+		return
+	}
+	var changed exits
+	k.cfg.Process.Delivery("containers", changed.any, func() { k.pods.Add(changed.take()) })
+	k.cfg.Containers.Observe(func(uid types.UID) {
+		changed.add(uid)
+		k.cfg.Process.Wake()
+	})
+}
+
+// runOf returns the run that a container's status shows.
+func runOf(pod *corev1.Pod, s *corev1.ContainerStatus) container.Run {
+	return container.Run{Pod: pod.UID, Container: s.Name, Restarts: s.RestartCount}
+}
+
+// exitOf returns how a run has ended that the container's status shows as running; nil if it has not.
+func (k *Kubelet) exitOf(pod *corev1.Pod, s *corev1.ContainerStatus, now metav1.Time) *corev1.ContainerStateTerminated {
+	t := &corev1.ContainerStateTerminated{ContainerID: s.ContainerID, FinishedAt: now}
+	if s.State.Running != nil {
+		t.StartedAt = s.State.Running.StartedAt
+	}
+	if k.cfg.Containers == nil {
+		code, exits, _ := exitCode(pod, s.Name, s.RestartCount)
+		if !exits {
+			return nil
+		}
+		t.ExitCode = code
+	} else {
+		state := k.cfg.Containers.State(runOf(pod, s))
+		if !state.Exited {
+			return nil
+		}
+		t.ExitCode, t.StartedAt, t.FinishedAt = state.Code, metav1.NewTime(state.StartedAt), metav1.NewTime(state.FinishedAt)
+		t.Message = state.Message
+	}
+	switch {
+	case t.Message != "":
+		t.Reason = reasonStartError
+	case t.ExitCode != 0:
+		t.Reason = "Error"
+	default:
+		t.Reason = "Completed"
+	}
+	return t
+}
+
+// stoppedWith returns how a container has ended whose pod is stopped: as its run has, or with a code if none runs.
+func (k *Kubelet) stoppedWith(pod *corev1.Pod, s *corev1.ContainerStatus, code int32, now metav1.Time) *corev1.ContainerStateTerminated {
+	if k.cfg.Containers != nil {
+		if t := k.exitOf(pod, s, now); t != nil {
+			return t
+		}
+	}
+	t := &corev1.ContainerStateTerminated{Reason: "Completed", ExitCode: code, ContainerID: s.ContainerID, FinishedAt: now}
+	if s.State.Running != nil {
+		t.StartedAt = s.State.Running.StartedAt
+	}
+	if code != 0 {
+		t.Reason = "Error"
+	}
+	return t
+}
+
+// runsExit reports whether containers exit by themselves, so that each run has to be observed: a runtime runs them,
+// or an annotation names the container.
+func (k *Kubelet) runsExit(pod *corev1.Pod, c *corev1.Container) bool {
+	_, named := annotated(pod, ExitCodesAnnotation, c.Name)
+	return named || k.cfg.Containers != nil
+}
+
+// startRuns starts the runs that a pod's status shows as running and that were not started. After a restart of the
+// kubelet the containers are first prepared again, which requeues the pod.
+//
+// Upstream: pkg/kubelet/kuberuntime startContainer, pkg/kubelet/events StartedContainer (v1.36).
+func (k *Kubelet) startRuns(pod *corev1.Pod, s *corev1.PodStatus) {
+	if k.cfg.Containers == nil {
+		return
+	}
+	for _, status := range allStatuses(s) {
+		run := runOf(pod, &status)
+		if status.State.Running == nil || k.cfg.Containers.State(run).Started {
+			continue
+		}
+		if !k.volumes.Mounted(pod.UID) || !k.prepare(pod) {
+			return
+		}
+		spec := k.preparations[pod.UID].specs[status.Name]
+		spec.Run = run
+		k.cfg.Containers.Start(spec)
+		k.recorder.Event(containerRef(pod, status.Name), corev1.EventTypeNormal, reasonStarted, "Container started")
+	}
+}
+
+// specOf returns what a container executes and sees. Arguments without a command are those of the image's command,
+// which is unknown.
+//
+// Differs: config maps and secrets are read once, when the pod starts; upstream reads them at each start of a
+// container.
+//
+// Upstream: pkg/kubelet GenerateRunContainerOptions (v1.36).
+func (k *Kubelet) specOf(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (container.Spec, error) {
+	known, err := environment(pod, c, podObjects{ctx, k, pod.Namespace})
+	if err != nil {
+		return container.Spec{}, err
+	}
+	hostname := cmp.Or(pod.Spec.Hostname, pod.Name)
+	spec := container.Spec{
+		Hostname: hostname, WorkingDir: c.WorkingDir, Stdin: c.Stdin, TTY: c.TTY, Init: isInit(pod, c.Name),
+		Env: slices.Concat([]string{"PATH=" + defaultPath, "HOSTNAME=" + hostname}, known.list()),
+	}
+	if len(c.Command) > 0 {
+		for _, arg := range slices.Concat(c.Command, c.Args) {
+			spec.Args = append(spec.Args, expand(arg, known.lookup))
+		}
+	}
+	if c.SecurityContext != nil {
+		spec.ReadOnly = ptr.Deref(c.SecurityContext.ReadOnlyRootFilesystem, false)
+	}
+	for i := range c.VolumeMounts {
+		mount, err := k.mountOf(pod, c, i)
+		if err != nil {
+			return container.Spec{}, err
+		}
+		spec.Mounts = append(spec.Mounts, mount)
+	}
+	slices.SortStableFunc(spec.Mounts, func(a, b container.Mount) int { return strings.Compare(a.Path, b.Path) })
+	for _, device := range c.VolumeDevices {
+		volume, err := k.mountedVolume(pod, c, device.Name, true)
+		if err != nil {
+			return container.Spec{}, err
+		}
+		spec.Devices = append(spec.Devices, container.Device{
+			Path: device.DevicePath, Source: filepath.Join(volume.Plugin.BlockPaths.PodDeviceMapPath(volume.SpecName, pod.UID)),
+		})
+	}
+	return spec, nil
+}
+
+// mountOf returns what a volumeMount of a container shows.
+//
+// Upstream: pkg/kubelet makeMounts (v1.36).
+func (k *Kubelet) mountOf(pod *corev1.Pod, c *corev1.Container, i int) (container.Mount, error) {
+	mount := &c.VolumeMounts[i]
+	volume, err := k.mountedVolume(pod, c, mount.Name, false)
+	if err != nil {
+		return container.Mount{}, err
+	}
+	part, err := subPathOf(pod, c, mount)
+	if err != nil {
+		return container.Mount{}, err
+	}
+	source := volume.Path
+	if part != "" {
+		source = k.subpath(pod, c, i, volume, part).Target()
+	}
+	return container.Mount{Path: path.Join("/", mount.MountPath), Source: source, ReadOnly: mount.ReadOnly || volume.ReadOnly}, nil
+}
+
+// stopRuns asks the containers of a pod to end, and reports whether all have. The pod is requeued when one does.
+//
+// Differs: sidecar containers end with the others; upstream's end after them.
+//
+// Upstream: pkg/kubelet/kuberuntime killContainersWithSyncResult, pkg/kubelet SyncTerminatingPod (v1.36).
+func (k *Kubelet) stopRuns(uid types.UID, pod *corev1.Pod) bool {
+	if k.cfg.Containers == nil {
+		return true
+	}
+	done := true
+	for _, run := range k.cfg.Containers.Runs(uid) {
+		if !k.cfg.Containers.State(run).Exited {
+			k.cfg.Containers.Stop(run, graceOf(pod))
+			done = done && k.cfg.Containers.State(run).Exited
+		}
+	}
+	return done
+}
+
+// graceOf returns how long the containers of a pod may take to end; 0 if the pod is not there any more.
+//
+// Upstream: pkg/kubelet calculateEffectiveGracePeriod (v1.36).
+func graceOf(pod *corev1.Pod) time.Duration {
+	const most = 1<<63 - 1
+	var seconds int64
+	switch {
+	case pod == nil:
+	case pod.DeletionGracePeriodSeconds != nil:
+		seconds = *pod.DeletionGracePeriodSeconds
+	case pod.Spec.TerminationGracePeriodSeconds != nil:
+		seconds = *pod.Spec.TerminationGracePeriodSeconds
+	}
+	return time.Duration(min(max(seconds, 0), most/int64(time.Second))) * time.Second
+}
+
+// forgetRuns removes the containers of a pod that does not exist any more, with their logs.
+func (k *Kubelet) forgetRuns(uid types.UID) {
+	if k.cfg.Containers != nil {
+		k.cfg.Containers.Remove(uid)
+	}
+}
+
+// podObjects reads the config maps and secrets of a pod's namespace.
+//
+// Differs: upstream's kubelet watches them.
+type podObjects struct {
+	ctx       context.Context //nolint:containedctx // for one environment
+	kubelet   *Kubelet
+	namespace string
+}
+
+func (o podObjects) configMap(name string) (map[string]string, error) {
+	m, err := o.kubelet.cfg.Client.CoreV1().ConfigMaps(o.namespace).Get(o.ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, missing(err, "configmap", name)
+	}
+	return m.Data, nil
+}
+
+func (o podObjects) secret(name string) (map[string]string, error) {
+	s, err := o.kubelet.cfg.Client.CoreV1().Secrets(o.namespace).Get(o.ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, missing(err, "secret", name)
+	}
+	data := make(map[string]string, len(s.Data))
+	for key, value := range s.Data {
+		data[key] = string(value)
+	}
+	return data, nil
+}
+
+// missing returns the error of an object that does not exist with the text of the kubelet's cache.
+//
+// Upstream: pkg/kubelet/util/manager objectCache.Get (v1.36).
+func missing(err error, kind, name string) error {
+	if apierrors.IsNotFound(err) {
+		return apierrors.NewNotFound(corev1.Resource(kind), name)
+	}
+	return fmt.Errorf("get %s: %w", kind, err)
+}
