@@ -49,7 +49,9 @@ type Config struct {
 	// MoreDevices adds Loop to LVM, or the reverse, on the same nodes: another driver, with a class of the
 	// kind's name.
 	MoreDevices []Devices
-	Records     int // live: minimum number of trace records kept; 0: all
+	// Containers is what runs the containers of pods; "": NoContainers.
+	Containers Containers
+	Records    int // live: minimum number of trace records kept; 0: all
 	// ClockSpeed is how many times as fast as the clock of this machine the time of a live world passes:
 	// what takes a minute takes a second with 60. Requests, drivers and devices are not faster. 0 means 1.
 	// Times in objects are then ahead of the clock of other programs.
@@ -224,7 +226,8 @@ type Cluster struct {
 
 	lifecycle sync.Mutex // held while a component is stopped or started after Start
 
-	plugins func(host PluginHost) ([]plugins.Plugin, error) // see Config.Plugins
+	plugins    func(host PluginHost) ([]plugins.Plugin, error) // see Config.Plugins
+	containers Containers                                      // what runs those of pods
 
 	mu          sync.Mutex
 	servers     []*csi.Server // guarded by mu
@@ -248,6 +251,9 @@ func New(cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
+	if err := cfg.Containers.validate(); err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
 	if cfg.StorageCapacity < 0 {
 		return nil, fmt.Errorf("cluster: storage capacity every %v: want no negative duration", cfg.StorageCapacity)
 	}
@@ -262,7 +268,7 @@ func New(cfg Config) (*Cluster, error) {
 		hasExtra: len(cfg.Extra) > 0, hasVolumeLimit: cfg.VolumesPerNode > 0, selinuxMount: cfg.SELinux, kubeletsAttach: cfg.KubeletsAttach,
 		storageCapacity: cfg.StorageCapacity, nodeLeases: cfg.NodeLeases, nodeGrace: cfg.NodeMonitorGracePeriod,
 		snapshots: cfg.Snapshots, leaderElection: cfg.LeaderElection, sidecarUser: cfg.SidecarUser,
-		plugins: cfg.Plugins, realNFS: cfg.RealNFS, controllerDrivers: map[string]func() *prober.Directory{},
+		containers: cfg.Containers, plugins: cfg.Plugins, realNFS: cfg.RealNFS, controllerDrivers: map[string]func() *prober.Directory{},
 	}
 	if c.hasVolumeLimit && kind != Array {
 		return nil, fmt.Errorf("cluster: %d volumes per node: only devices %q have a limit", cfg.VolumesPerNode, Array)

@@ -249,6 +249,9 @@ func (c *Cluster) Reboot(name string) error {
 		return fmt.Errorf("reboot %s: %w", n.name, err)
 	}
 	n.boots++
+	if err := c.bootContainers(n); err != nil {
+		return fmt.Errorf("reboot %s: %w", n.name, err)
+	}
 	return c.launch(p)
 }
 

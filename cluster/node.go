@@ -11,11 +11,13 @@ import (
 	"github.com/volsim/volsim/internal/localstorage"
 	"github.com/volsim/volsim/internal/volumegroup"
 	"github.com/volsim/volsim/kubelet"
+	"github.com/volsim/volsim/kubelet/container"
 	"github.com/volsim/volsim/kubelet/pluginmanager"
 	"github.com/volsim/volsim/plugins/csi"
 	"github.com/volsim/volsim/plugins/hostpath"
 	"github.com/volsim/volsim/plugins/nfs"
 	"github.com/volsim/volsim/plugins/nodefs"
+	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/volumemanager"
 )
 
@@ -30,7 +32,10 @@ type node struct {
 	boots    int                 // number of reboots
 	groups   volumegroup.Backend // of local storage; nil: none
 
+	containerProcess *sim.Process // of the runtime of containers; nil: none
+
 	// Other goroutines may read the fields below while an event changes them.
+	containers  atomic.Pointer[container.Runtime]           // since the last boot; nil: none
 	kubelet     atomic.Pointer[kubelet.Kubelet]             // the kubelet started last; nil: none
 	disks       atomic.Pointer[localprovisioner.Controller] // the provisioner started last; nil: none
 	storage     atomic.Pointer[localstorage.Manager]        // the manager started last; nil: none
@@ -81,6 +86,9 @@ func (c *Cluster) addNode(cfg Config, n *node) error {
 			return err
 		}
 	}
+	if err := c.bootContainers(n); err != nil {
+		return err
+	}
 	return c.addComponent(cfg, recipe{
 		name: kubeletName(n.name),
 		filters: func(func() informers.SharedInformerFactory) []fake.Filter {
@@ -100,7 +108,7 @@ func (c *Cluster) addNode(cfg Config, n *node) error {
 				Process: p.Process, Client: p.clientWithoutCopies(), Informers: p.Informers, Node: n.name, Root: n.root,
 				FS: disk, NFS: c.nfsServers(), Plugins: further,
 				BootID: fmt.Sprintf("%s-%d", n.name, n.boots), SyncFrequency: cfg.SyncFrequency,
-				SelfAttach: cfg.KubeletsAttach, NodeLease: cfg.NodeLeases,
+				Containers: n.runtime(), SelfAttach: cfg.KubeletsAttach, NodeLease: cfg.NodeLeases,
 				SELinux: cfg.SELinux, SELinuxMount: cfg.SELinuxMount,
 				VolumeHealth: cfg.HealthMonitor, StatsPeriod: cfg.statsPeriod(),
 				Sockets: &n.sockets, Dial: c.dialer(p, n),

@@ -46,6 +46,7 @@ type serveOptions struct {
 	kubeconfig string
 	nodes      int
 	devices    string
+	containers string
 	dir        string
 	listen     string
 	page       string
@@ -93,6 +94,8 @@ func newServe() *cobra.Command {
 		"kubeconfig `file` to write; in an existing file, the context \"volsim\" is added and made the current context")
 	cmd.Flags().IntVar(&o.nodes, "nodes", 2, "number of nodes")
 	cmd.Flags().StringVar(&o.devices, "devices", "auto", "volume `backend`: auto, loop, lvm or array; always array with --by-hand")
+	cmd.Flags().StringVar(&o.containers, "containers", string(cluster.ShellContainers),
+		"what runs the commands of containers: shell (an interpreter in this process) or none; always none with --by-hand")
 	cmd.Flags().StringVar(&o.dir, "dir", "", "existing `directory` for backing files and mounts of loop or lvm devices (default a temporary directory)")
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` of the API server; a non-loopback address admits other hosts that have the token")
 	cmd.Flags().StringVar(&o.page, "page", "127.0.0.1:0", "loopback `address` of the page; \"off\" disables the page")
@@ -110,6 +113,9 @@ func newServe() *cobra.Command {
 func (o serveOptions) validate() error {
 	if err := devicesFlag(o.devices); err != nil {
 		return err
+	}
+	if kinds := []cluster.Containers{cluster.ShellContainers, cluster.NoContainers}; !slices.Contains(kinds, cluster.Containers(o.containers)) {
+		return fmt.Errorf("unknown --containers %q: want %s or %s", o.containers, cluster.ShellContainers, cluster.NoContainers)
 	}
 	if !o.pageDisabled() {
 		if err := page.ValidateAddr(o.page); err != nil {
@@ -267,7 +273,7 @@ func startLive(
 	ctx context.Context, errs io.Writer, authority *apiserver.Authority, o serveOptions, records auditrecord.Log,
 ) (*servedWorld, error) {
 	cfg := cluster.Config{
-		Nodes: o.nodes, Devices: cluster.Devices(o.devices), Dir: o.dir, Records: recordsMax,
+		Nodes: o.nodes, Devices: cluster.Devices(o.devices), Containers: cluster.Containers(o.containers), Dir: o.dir, Records: recordsMax,
 		API: fake.Config{RootCA: string(authority.PEM()), TrackManagedFields: true, RBAC: o.rbac, TokenKey: make([]byte, tokenKeyBytes)},
 	}
 	_, _ = rand.Read(cfg.API.TokenKey) // it never fails
