@@ -220,7 +220,10 @@ func (k *Kubelet) advance(pod *corev1.Pod, c *corev1.Container, s, old *corev1.C
 	started := s.State.Running != nil
 	ready := started
 	if started {
+		run, same := runOf(pod, s), old.State.Running != nil && old.RestartCount == s.RestartCount
+		started = k.passes(c, run, startupProbe, same && old.Started != nil && *old.Started)
 		ready, _ = isReady(pod, c.Name)
+		ready = ready && started && k.passes(c, run, readinessProbe, same && old.Ready)
 	}
 	s.Started, s.Ready = &started, ready
 }

@@ -74,6 +74,7 @@ func (k *Kubelet) watchRuns() {
 	if k.cfg.Containers == nil {
 		return
 	}
+	k.watchProbes()
 	var changed exits
 	k.cfg.Process.Delivery("containers", changed.any, func() { k.pods.Add(changed.take()) })
 	k.cfg.Containers.Observe(func(uid types.UID) {
@@ -152,7 +153,12 @@ func (k *Kubelet) startRuns(pod *corev1.Pod, s *corev1.PodStatus) {
 	}
 	for _, status := range allStatuses(s) {
 		run := runOf(pod, &status)
-		if status.State.Running == nil || k.cfg.Containers.State(run).Started {
+		if status.State.Running == nil {
+			continue
+		}
+		c := containerOf(pod, status.Name)
+		if k.cfg.Containers.State(run).Started {
+			k.beginProbes(c, run, &status)
 			continue
 		}
 		if !k.volumes.Mounted(pod.UID) || !k.prepare(pod) {
@@ -161,6 +167,7 @@ func (k *Kubelet) startRuns(pod *corev1.Pod, s *corev1.PodStatus) {
 		spec := k.preparations[pod.UID].specs[status.Name]
 		spec.Run = run
 		k.cfg.Containers.Start(spec)
+		k.beginProbes(c, run, &corev1.ContainerStatus{})
 		k.recorder.Event(containerRef(pod, status.Name), corev1.EventTypeNormal, reasonStarted, "Container started")
 	}
 }
@@ -228,25 +235,6 @@ func (k *Kubelet) mountOf(pod *corev1.Pod, c *corev1.Container, i int) (containe
 		source = k.subpath(pod, c, i, volume, part).Target()
 	}
 	return container.Mount{Path: path.Join("/", mount.MountPath), Source: source, ReadOnly: mount.ReadOnly || volume.ReadOnly}, nil
-}
-
-// stopRuns asks the containers of a pod to end, and reports whether all have. The pod is requeued when one does.
-//
-// Differs: sidecar containers end with the others; upstream's end after them.
-//
-// Upstream: pkg/kubelet/kuberuntime killContainersWithSyncResult, pkg/kubelet SyncTerminatingPod (v1.36).
-func (k *Kubelet) stopRuns(uid types.UID, pod *corev1.Pod) bool {
-	if k.cfg.Containers == nil {
-		return true
-	}
-	done := true
-	for _, run := range k.cfg.Containers.Runs(uid) {
-		if !k.cfg.Containers.State(run).Exited {
-			k.cfg.Containers.Stop(run, graceOf(pod))
-			done = done && k.cfg.Containers.State(run).Exited
-		}
-	}
-	return done
 }
 
 // graceOf returns how long the containers of a pod may take to end; 0 if the pod is not there any more.

@@ -155,6 +155,7 @@ type Streams struct {
 	Stdin  *Input  // nil: empty
 	Output *Output // stdout and stderr, in the order of writing; the runtime closes it at the end
 	TTY    bool    // stderr is written to stdout
+	Ended  func()  // called, by any goroutine, when the command has ended; nil: nothing is
 }
 
 // An Execution is a command that is executed in a container.

@@ -1,0 +1,48 @@
+package kubelet
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/volsim/volsim/kubelet/container"
+)
+
+// errTimedOut says that a command has not ended in time.
+var errTimedOut = errors.New("timed out")
+
+// exec executes a command in a container, in a task of its own, and waits until it has ended; at most limit, unless 0. It
+// returns the first part of its output.
+//
+// Upstream: pkg/kubelet/kuberuntime RunInContainer (v1.36).
+func (k *Kubelet) exec(run container.Run, args []string, limit time.Duration) (code int32, output string, err error) {
+	out := container.NewOutput(execOutputMax)
+	e, err := k.cfg.Containers.Exec(run, args, container.Streams{Output: out, Ended: k.cfg.Process.Wake})
+	if err != nil {
+		return 0, "", err
+	}
+	done := func() bool {
+		select {
+		case <-e.Done:
+			return true
+		default:
+			return false
+		}
+	}
+	if !k.cfg.Process.Wait("command in "+run.Container+" to end", limit, done) {
+		e.Kill()
+		return 0, "", fmt.Errorf("command timed out: %q %w after %s", strings.Join(args, " "), errTimedOut, limit)
+	}
+	var b strings.Builder
+	entries, _, _, _ := out.Read(0)
+	for _, entry := range entries {
+		b.Write(entry.Text)
+	}
+	return e.Code(), b.String(), nil
+}
+
+// execOutputMax is the number of bytes of a command's output that are kept.
+//
+// Upstream: pkg/probe/exec maxReadLength (v1.36).
+const execOutputMax = 10 << 10
