@@ -41,6 +41,9 @@ func (k *Kubelet) reportLifecycle(ctx context.Context, pod *corev1.Pod, l lifecy
 		return err
 	}
 	k.lifecycles[pod.UID] = l
+	if l == running {
+		k.reportNotExecuted(pod)
+	}
 	k.startRuns(pod, &status)
 	k.restartLater(pod, &status)
 	return nil

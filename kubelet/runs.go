@@ -172,6 +172,18 @@ func (k *Kubelet) startRuns(pod *corev1.Pod, s *corev1.PodStatus) {
 	}
 }
 
+// reasonNotExecuted is the reason of the event for commands that nothing executes.
+const reasonNotExecuted = "CommandNotExecuted"
+
+// reportNotExecuted reports a pod with commands that nothing executes, since nothing runs containers.
+func (k *Kubelet) reportNotExecuted(pod *corev1.Pod) {
+	has := func(c corev1.Container) bool { return len(c.Command)+len(c.Args) > 0 }
+	if k.cfg.Containers == nil && (slices.ContainsFunc(pod.Spec.InitContainers, has) || slices.ContainsFunc(pod.Spec.Containers, has)) {
+		k.recorder.Event(pod, corev1.EventTypeNormal, reasonNotExecuted,
+			"Commands of containers are not executed: nothing runs containers in this cluster. Annotation "+ExitCodesAnnotation+" says when they exit")
+	}
+}
+
 // specOf returns what a container executes and sees. Arguments without a command are those of the image's command,
 // which is unknown.
 //

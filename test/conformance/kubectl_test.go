@@ -43,6 +43,9 @@ func TestKubectl(t *testing.T) {
 			if filepath.Base(env.WorkDir) == "script-admission" {
 				cfg.API.Services = scriptWebhooks
 			}
+			if filepath.Base(env.WorkDir) == "script-containers" {
+				cfg.Containers = cluster.ShellContainers
+			}
 			w, err := serveCluster(cfg)
 			if err != nil {
 				return err
