@@ -49,7 +49,8 @@
 // # What it does not do
 //
 // It makes no decisions. The components are in their own packages and see each other only through API
-// objects; controlplane.go lists them. Pods other than recycler pods run no containers: a pod is
-// Running and ready when its volumes are mounted. Two annotations let its containers be unready, and
-// exit with a code: kubelet.ReadyAnnotation and kubelet.ExitCodesAnnotation.
+// objects; controlplane.go lists them. With Config.Containers the commands of containers run, as
+// far as they are shell and small tools; see Cluster.Exec and Cluster.Logs. Otherwise nothing runs: a pod is Running and ready
+// when its volumes are mounted. Two annotations let its containers be unready, and exit with a code:
+// kubelet.ReadyAnnotation and kubelet.ExitCodesAnnotation.
 package cluster
