@@ -352,13 +352,13 @@ func toolChown(p *proc) int {
 }
 
 // identity returns the number of a user or group; -1 for none.
-func (p *proc) identity(text, root, nobodyName string) int {
+func (p *proc) identity(text, root, other string) int {
 	switch text {
 	case "":
 		return -1
 	case root:
 		return 0
-	case nobodyName:
+	case other:
 		return 65534
 	}
 	n, err := strconv.Atoi(text)

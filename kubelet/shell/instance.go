@@ -79,6 +79,9 @@ func (c *instance) launch() {
 			return s.execute(prog, c.spec.Args)
 		})
 	}, func(code int) { c.exited(code) })
+	if len(c.spec.Args) == 0 { // from the start, so that an early TERM ends it
+		c.init.shell = &shell{t: c.init, traps: map[string]string{"TERM": ":"}}
+	}
 }
 
 // startError returns containerd's text for a command that cannot be executed.

@@ -253,7 +253,6 @@ func (t *task) access(verb, object string, f func() error) error {
 
 // idle runs until TERM: it is the image's command, which is unknown.
 func (t *task) idle() int {
-	t.shell = &shell{t: t, traps: map[string]string{"TERM": ":"}}
 	t.interruptible = true
 	t.wait("stop", 0, func() bool { return false })
 	return 0

@@ -20,9 +20,10 @@ type world struct {
 	runtime *shell.Runtime
 }
 
-// hosts are the two hosts, by name.
+// hosts are the hosts of the tests, by name.
 var hosts = map[string]func() sim.Host{
 	"stepped": func() sim.Host { return sim.NewStepped(sim.SteppedConfig{}) },
+	"seeded":  func() sim.Host { return sim.NewStepped(sim.SteppedConfig{Chooser: sim.NewSeeded(3)}) },
 	"live":    func() sim.Host { return sim.NewLive(sim.LiveConfig{Speed: 20}) },
 }
 
