@@ -161,6 +161,10 @@ func (s *shell) pipeline(parts []*syntax.Stmt) int {
 
 // spawnShell runs a forked shell in a new task.
 func (s *shell) spawnShell(sub *shell, f func(sub *shell) int) *task {
+	if len(s.t.c.tasks) >= tasksMax {
+		sub.closeAll()
+		s.cannotFork()
+	}
 	return s.t.c.spawn(s.t, func(t *task) int {
 		sub.t, t.shell = t, sub
 		return sub.runToEnd(f)

@@ -166,6 +166,9 @@ func (s *shell) assign(name, value string) error {
 	if old.ReadOnly {
 		return errors.New(name + ": is read only")
 	}
+	if len(value) > variableMax {
+		s.t.die("KILL") // out of memory
+	}
 	old.Set, old.Kind, old.Str = true, expand.String, value
 	old.Exported = old.Exported || s.opts.allexport
 	s.vars[name] = old

@@ -142,6 +142,9 @@ func (s *shell) readLine(fd int, raw bool, limit time.Duration) (line []lineByte
 		if limit > 0 && !s.awaitInput(h, end.Sub(s.t.now())) {
 			return line, false
 		}
+		if s.t.tick(); len(line) > variableMax {
+			s.t.die("KILL") // out of memory
+		}
 		n, err := 0, error(nil)
 		s.interruptibly(func() { n, err = h.read(s.t, one[:]) })
 		if n == 0 || err != nil {

@@ -159,6 +159,7 @@ func (r procReader) Read(to []byte) (int, error) {
 	if len(r.p.out) > 0 {
 		r.p.mustFlush()
 	}
+	r.p.s.t.tick() // a device never waits
 	return r.h.read(r.p.s.t, to)
 }
 

@@ -23,6 +23,7 @@ func TestStop(t *testing.T) {
 		{"trap", []string{"sh", "-c", "trap 'exit 3' TERM; echo up; sleep 3600"}, 3},
 		{"trap and wait", []string{"sh", "-c", "trap 'exit 4' TERM; sleep 3600 & echo up; wait"}, 4},
 		{"endless loop", []string{"sh", "-c", "echo up; while :; do :; done"}, container.ExitKilled},
+		{"endless device", []string{"sh", "-c", "echo up; sha256sum /dev/zero"}, container.ExitKilled},
 		{"endless loop with a trap", []string{"sh", "-c", "trap 'exit 5' 15; echo up; while :; do :; done"}, 5},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -121,6 +122,40 @@ func TestLogIsBounded(t *testing.T) {
 		if len(stdout) > 1<<20+64<<10 || !strings.HasSuffix(stdout, "y\n\nend\n") {
 			t.Errorf("the log has %d bytes and ends in %q", len(stdout), stdout[max(0, len(stdout)-10):])
 		}
+	})
+}
+
+// TestLimits checks that a runaway script ends itself, not the simulator.
+func TestLimits(t *testing.T) {
+	const noFork = "can't fork: Resource temporarily unavailable\n"
+	for _, c := range []struct{ name, script, stderr string }{
+		{"eval", `x='eval "$x"'; eval "$x"`, "sh: " + noFork},
+		{"script", `printf '#!/bin/sh\n$0\n' >/tmp/s; chmod +x /tmp/s; /tmp/s`, "/tmp/s: " + noFork},
+		{"function", `f() { f; }; f`, "sh: functions are nested too deeply\n"},
+		{"jobs", `while :; do sleep 1d & done`, "sh: " + noFork},
+		{"memory", `x=1234567890; while :; do x=$x$x; done`, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onHosts(t, func(t *testing.T, w *world) {
+				_, stderr, state := w.finish(t, spec("main", "sh", "-c", c.script))
+				testcheck.Equal(t, "stderr", c.stderr, stderr)
+				if state.Code == 0 {
+					t.Error("the script succeeded")
+				}
+			})
+		})
+	}
+}
+
+func TestDeviceWithoutBytes(t *testing.T) {
+	onHosts(t, func(t *testing.T, w *world) {
+		testcheck.NoError(t, w.disk.WriteFile("/node/device", nil), w.disk.MountDevice("disk", "/node/device", false))
+		w.disk.SetDeviceSize("disk", 4096)
+		s := spec("main", "sh", "-c", "[ -b /dev/xvda ] && blockdev --getsize64 /dev/xvda; dd if=/dev/xvda count=1 status=none")
+		s.Devices = []container.Device{{Path: "/dev/xvda", Source: "/node/device"}}
+		stdout, stderr, _ := w.finish(t, s)
+		testcheck.Equal(t, "stdout", "4096\n", stdout)
+		testcheck.Equal(t, "stderr", "dd: error reading '/dev/xvda': Operation not supported\n", stderr)
 	})
 }
 

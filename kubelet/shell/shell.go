@@ -199,8 +199,29 @@ func (s *shell) eval(text string) int {
 		}
 		return 2
 	}
-	s.status = s.list(file.Stmts)
+	s.nest(func() int { s.status = s.list(file.Stmts); return s.status })
 	return s.status
+}
+
+// nest runs f one level deeper. A process that is nested too deeply ends.
+func (s *shell) nest(f func() int) int {
+	t := s.t
+	if t.depth >= depthMax {
+		s.cannotFork()
+	}
+	t.depth++
+	code, unwinding := frame(f)
+	t.depth--
+	if unwinding != nil {
+		panic(unwinding)
+	}
+	return code
+}
+
+// cannotFork ends the shell: the container has too many processes.
+func (s *shell) cannotFork() {
+	s.errorf("can't fork: Resource temporarily unavailable")
+	panic(exit{2})
 }
 
 // unsupported ends the shell: the script has a construct that it does not know.

@@ -253,6 +253,11 @@ func programTool(name string) func(p *proc) int {
 // execute runs a program, and returns its exit code.
 func (s *shell) execute(prog program, args []string) int {
 	s.t.c.lastPID++
+	if s.t.depth >= depthMax {
+		s.cannotFork()
+	}
+	s.t.depth++
+	defer func() { s.t.depth-- }()
 	code, unwinding := frame(func() int {
 		if prog.script != "" {
 			return runTool(s, toolScript, append([]string{prog.script}, args[1:]...))

@@ -20,6 +20,7 @@ type task struct {
 	interruptible bool     // the wait ends at a signal with a trap
 	pending       []string // signals, in the order of arrival
 	shell         *shell   // which handles signals; nil: none does
+	depth         int // of programs and evaluations in the foreground
 	ticks         int      // commands since the last wait
 	pause         time.Duration
 	done          bool
@@ -32,6 +33,13 @@ const (
 	ticksMax = 200
 	pauseMin = time.Millisecond
 	pauseMax = 100 * time.Millisecond
+)
+
+// Bounds of a container, beyond which the kernel would refuse or kill.
+const (
+	depthMax    = 500
+	tasksMax    = 1000
+	variableMax = 64 << 20 // bytes of a variable, or of a line that is read
 )
 
 // An exit unwinds a process: all frames of the innermost shell, or of the tool.
