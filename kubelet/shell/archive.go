@@ -109,7 +109,10 @@ func (p *proc) addToArchive(w *tar.Writer, dir, name string, verbose bool) {
 		return
 	}
 	info := e.here.info
-	header := &tar.Header{Name: strings.TrimLeft(name, "/"), Mode: int64(modeBits(info.Mode)), Uid: info.UID, Gid: info.GID, Format: tar.FormatGNU} //nolint:gosec // 12 bits
+	header := &tar.Header{
+		Name: strings.TrimLeft(name, "/"), Mode: int64(modeBits(info.Mode)), //nolint:gosec // 12 bits
+		Uid: info.UID, Gid: info.GID, Format: tar.FormatGNU,
+	}
 	var data []byte
 	switch {
 	case e.here.isDir():

@@ -262,7 +262,9 @@ func toolChmod(p *proc) int {
 			if !ok {
 				p.fail("invalid mode '%s'", args[0])
 			}
-			p.report(name, p.s.change("chmod", name, true, func(disk nodefs.FS, here place) error { return disk.Chmod(here.node, mode) }))
+			p.report(name, p.s.change("chmod", name, true, func(disk nodefs.FS, here place) error {
+				return disk.Chmod(here.node, mode)
+			}))
 		})
 	}
 	return p.code

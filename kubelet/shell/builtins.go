@@ -326,7 +326,7 @@ func (s *shell) setOptions(p *proc, args []string) (rest []string, positional bo
 			switch {
 			case option != nil:
 				*option = arg[0] == '-'
-			case letter == 'c' || letter == 'i' || letter == 'l' || letter == 's' || letter == 'm' || letter == 'b' || letter == 'v':
+			case strings.IndexByte("cilsmbv", letter) >= 0: // without effect
 			default:
 				s.errorf("%s: illegal option %s", p.name, arg)
 				panic(exit{2})

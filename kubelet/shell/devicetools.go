@@ -17,7 +17,10 @@ var deviceTools = map[string]func(p *proc) int{"dd": toolDd, "blockdev": toolBlo
 
 // toolDd copies blocks.
 func toolDd(p *proc) int {
-	values := map[string]string{"bs": "512", "count": "", "seek": "0", "skip": "0", "if": "", "of": "", "conv": "", "status": "", "ibs": "", "obs": "", "oflag": "", "iflag": ""}
+	values := map[string]string{
+		"bs": "512", "count": "", "seek": "0", "skip": "0", "if": "", "of": "",
+		"conv": "", "status": "", "ibs": "", "obs": "", "oflag": "", "iflag": "",
+	}
 	for _, arg := range p.args {
 		name, value, ok := strings.Cut(arg, "=")
 		if _, known := values[name]; !known || !ok {
@@ -52,7 +55,8 @@ func toolDd(p *proc) int {
 		{values["if"], &in, openFlags{read: true}},
 		{values["of"], &out, openFlags{
 			write: true, create: !strings.Contains(values["conv"], "nocreat"),
-			truncate: truncate && !strings.Contains(values["oflag"], "append"), appending: strings.Contains(values["oflag"], "append"),
+			truncate:  truncate && !strings.Contains(values["oflag"], "append"),
+			appending: strings.Contains(values["oflag"], "append"),
 		}},
 	} {
 		if file.name == "" {

@@ -123,7 +123,7 @@ func toolTouch(p *proc) int {
 	return p.code
 }
 
-// destination returns the target of a source in an operation with a last argument, which may be a directory.
+// destinations returns the sources of an operation and their targets. The last argument may be a directory.
 func (p *proc) destinations(names []string, noDirectory bool) (sources, targets []string) {
 	if len(names) < 2 {
 		p.warn(p.name + ": missing file operand")
@@ -173,7 +173,8 @@ func toolCp(p *proc) int {
 	options, names := p.options("rRapdfLPTnvi", "")
 	all := has(options, 'a')
 	o := copyOptions{
-		recursive: all || has(options, 'r') || has(options, 'R'), preserve: all || has(options, 'p'), force: has(options, 'f'),
+		recursive: all || has(options, 'r') || has(options, 'R'),
+		preserve:  all || has(options, 'p'), force: has(options, 'f'),
 		noClobber: has(options, 'n'),
 	}
 	o.links = (o.recursive || has(options, 'd') || has(options, 'P')) && !has(options, 'L')

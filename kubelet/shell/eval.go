@@ -126,7 +126,8 @@ func (s *shell) binary(cmd *syntax.BinaryCmd) int {
 
 // flatten returns the parts of a pipeline.
 func flatten(cmd *syntax.BinaryCmd) []*syntax.Stmt {
-	if left, ok := cmd.X.Cmd.(*syntax.BinaryCmd); ok && left.Op == syntax.Pipe && len(cmd.X.Redirs) == 0 && !cmd.X.Negated {
+	left, ok := cmd.X.Cmd.(*syntax.BinaryCmd)
+	if ok && left.Op == syntax.Pipe && len(cmd.X.Redirs) == 0 && !cmd.X.Negated {
 		return append(flatten(left), cmd.Y)
 	}
 	return []*syntax.Stmt{cmd.X, cmd.Y}

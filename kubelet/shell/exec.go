@@ -92,7 +92,8 @@ func (c *instance) exec(e *execution, args []string, streams container.Streams) 
 			}
 			prog, err := s.findProgram(args[0])
 			if err != nil {
-				s.writeTo(2, "OCI runtime exec failed: exec failed: unable to start container process: "+startError(args[0], err)+"\n")
+				s.writeTo(2, "OCI runtime exec failed: exec failed: unable to start container process: "+
+					startError(args[0], err)+"\n")
 				return container.ExitNotFound
 			}
 			return s.execute(prog, args)

@@ -129,7 +129,7 @@ func (e environ) Get(name string) expand.Variable {
 	case "PWD":
 		return text(s.cwd)
 	case "PPID":
-		return text("0")
+		return text(strconv.Itoa(s.parentPID))
 	case "RANDOM":
 		return text(strconv.FormatUint(s.t.c.random.next()>>49, 10))
 	}

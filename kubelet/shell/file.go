@@ -79,7 +79,8 @@ func (f *fileStream) write(t *task, data []byte) (int, error) {
 // writeZeros writes zeros, which take no memory.
 func (f *fileStream) writeZeros(n int64) {
 	f.reload()
-	if last := len(f.patches) - 1; last >= 0 && (f.appending || f.patches[last].offset+f.patches[last].length() == f.offset) {
+	if last := len(f.patches) - 1; last >= 0 &&
+		(f.appending || f.patches[last].offset+f.patches[last].length() == f.offset) {
 		f.patches[last].zeros += n
 	} else {
 		f.patches = append(f.patches, patch{offset: f.offset, zeros: n})

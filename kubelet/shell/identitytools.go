@@ -86,7 +86,14 @@ func toolUname(p *proc) int {
 	for _, each := range []struct {
 		letter byte
 		text   string
-	}{{'s', "Linux"}, {'n', p.s.t.c.spec.Hostname}, {'r', "6.12.0"}, {'v', "#1 SMP"}, {'m', "x86_64"}, {'o', "GNU/Linux"}} {
+	}{
+		{'s', "Linux"},
+		{'n', p.s.t.c.spec.Hostname},
+		{'r', "6.12.0"},
+		{'v', "#1 SMP"},
+		{'m', "x86_64"},
+		{'o', "GNU/Linux"},
+	} {
 		if has(options, each.letter) || has(options, 'a') || len(options) == 0 && each.letter == 's' {
 			parts = append(parts, each.text)
 		}

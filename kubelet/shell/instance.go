@@ -115,7 +115,8 @@ func (c *instance) exited(code int) {
 		return
 	}
 	c.runtime.cfg.Process.Spawn(c.name()+"/exit", func(context.Context) {
-		c.runtime.cfg.Process.WaitOn(&c.changed, "end of all processes of "+c.name(), 0, func() bool { return len(c.tasks) == 0 })
+		c.runtime.cfg.Process.WaitOn(&c.changed, "end of all processes of "+c.name(), 0,
+			func() bool { return len(c.tasks) == 0 })
 		c.finish(code, "")
 	})
 }

@@ -187,7 +187,9 @@ func (p *proc) withInput(name string, f func(r io.Reader) error) bool {
 }
 
 // plainOpenErrors are the tools that report a file without "can't open", as busybox does.
-var plainOpenErrors = map[string]bool{"grep": true, "head": true, "sed": true, "wc": true, "uniq": true, "cut": true, "rev": true}
+var plainOpenErrors = map[string]bool{
+	"grep": true, "head": true, "sed": true, "wc": true, "uniq": true, "cut": true, "rev": true,
+}
 
 // withInputs calls f for each file, or for stdin if there are none.
 func (p *proc) withInputs(names []string, f func(name string, r io.Reader) error) {

@@ -242,7 +242,9 @@ func toolTee(p *proc) int {
 	options, names := p.options("ai", "")
 	var handles []*handle
 	for _, name := range names {
-		h, err := p.s.open(name, openFlags{write: true, create: true, truncate: !has(options, 'a'), appending: has(options, 'a')})
+		h, err := p.s.open(name, openFlags{
+			write: true, create: true, truncate: !has(options, 'a'), appending: has(options, 'a'),
+		})
 		if err != nil {
 			p.errorf("%s: %s", name, errorText(err))
 			continue

@@ -79,7 +79,8 @@ func (p *proc) parseSed(script string, extended bool) []*sedCommand {
 		switch c.verb {
 		case 'd', 'p', 'q', '=':
 		case 'a', 'i', 'c':
-			c.text, script, _ = strings.Cut(strings.TrimLeft(strings.TrimPrefix(strings.TrimLeft(script, " "), `\`), " \n"), "\n")
+			text := strings.TrimPrefix(strings.TrimLeft(script, " "), `\`)
+			c.text, script, _ = strings.Cut(strings.TrimLeft(text, " \n"), "\n")
 		case 's':
 			var parts []string
 			parts, script = splitSed(script, 3)

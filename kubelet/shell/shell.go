@@ -15,16 +15,17 @@ import (
 // A shell is a process of a container that runs commands: a shell or a subshell. Tools run in the shell
 // that starts them.
 type shell struct {
-	t      *task
-	name   string // $0
-	params []string
-	vars   map[string]expand.Variable
-	funcs  map[string]*syntax.Stmt
-	fds    *descriptors
-	cwd    string
-	umask  fs.FileMode
-	traps  map[string]string
-	pid    int // $$
+	t         *task
+	name      string // $0
+	params    []string
+	vars      map[string]expand.Variable
+	funcs     map[string]*syntax.Stmt
+	fds       *descriptors
+	cwd       string
+	umask     fs.FileMode
+	traps     map[string]string
+	pid       int // $$
+	parentPID int // $PPID
 
 	status         int // $?
 	substStatus    int // of the last command substitution
@@ -71,7 +72,8 @@ const (
 func newShell(t *task, name string) *shell {
 	return &shell{
 		t: t, name: name, pid: t.pid, cwd: "/", umask: 0o022,
-		vars: map[string]expand.Variable{}, funcs: map[string]*syntax.Stmt{}, traps: map[string]string{}, fds: newDescriptors(),
+		vars: map[string]expand.Variable{}, funcs: map[string]*syntax.Stmt{},
+		traps: map[string]string{}, fds: newDescriptors(),
 	}
 }
 

@@ -20,7 +20,7 @@ type task struct {
 	interruptible bool     // the wait ends at a signal with a trap
 	pending       []string // signals, in the order of arrival
 	shell         *shell   // which handles signals; nil: none does
-	depth         int // of programs and evaluations in the foreground
+	depth         int      // of programs and evaluations in the foreground
 	ticks         int      // commands since the last wait
 	pause         time.Duration
 	done          bool

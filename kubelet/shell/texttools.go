@@ -10,7 +10,8 @@ import (
 
 // textTools transform lines.
 var textTools = map[string]func(p *proc) int{
-	"grep": toolGrep, "egrep": toolGrep, "fgrep": toolGrep, "sort": toolSort, "uniq": toolUniq, "cut": toolCut, "tr": toolTr,
+	"grep": toolGrep, "egrep": toolGrep, "fgrep": toolGrep,
+	"sort": toolSort, "uniq": toolUniq, "cut": toolCut, "tr": toolTr,
 	"rev": toolRev, "awk": toolAwk, "sed": toolSed,
 }
 
@@ -436,7 +437,8 @@ func toolAwk(p *proc) int {
 			if condition[0] == '/' && !p.compile(condition[1:len(condition)-1], true, false, false).MatchString(line) {
 				continue
 			}
-			if condition[0] == 'N' && strings.TrimSpace(condition[strings.LastIndexByte(condition, '=')+1:]) != strconv.Itoa(i+1) {
+			number := strings.TrimSpace(condition[strings.LastIndexByte(condition, '=')+1:])
+			if condition[0] == 'N' && number != strconv.Itoa(i+1) {
 				continue
 			}
 		}

@@ -18,7 +18,9 @@ func init() {
 		"nohup": toolEnv, "setsid": toolEnv, "nice": toolEnv, "which": toolWhich, "yes": toolYes,
 		"date": toolDate, "id": toolID, "whoami": toolWhoami, "hostname": toolHostname, "uname": toolUname, "ps": toolPs,
 	}
-	for _, group := range []map[string]func(p *proc) int{readTools, textTools, directoryTools, attributeTools, deviceTools, calculationTools} {
+	for _, group := range []map[string]func(p *proc) int{
+		readTools, textTools, directoryTools, attributeTools, deviceTools, calculationTools,
+	} {
 		for name, tool := range group { // any order: names are unique
 			tools[name] = tool
 		}
@@ -150,10 +152,10 @@ func (p *proc) newShell(name string) *shell {
 			s.vars[name] = v
 		}
 	}
-	s.pid = s.t.c.lastPID
+	s.pid, s.parentPID = s.t.c.lastPID, p.s.pid
 	s.cwd, s.umask, s.fds = p.s.cwd, p.s.umask, p.s.fds.clone()
 	if p.s.t.shell == nil || p.s.transparent {
-		s.pid = s.t.pid
+		s.pid, s.parentPID = s.t.pid, p.s.parentPID
 	}
 	return s
 }

@@ -119,7 +119,8 @@ func (c *instance) mountTable() string {
 	mode := map[bool]string{false: "rw", true: "ro"}
 	var b strings.Builder
 	fmt.Fprintf(&b, "overlay / overlay %s,relatime 0 0\n", mode[c.spec.ReadOnly])
-	b.WriteString("proc /proc proc rw,nosuid,nodev,noexec,relatime 0 0\ntmpfs /dev tmpfs rw,nosuid,size=65536k,mode=755 0 0\n")
+	b.WriteString("proc /proc proc rw,nosuid,nodev,noexec,relatime 0 0\n" +
+		"tmpfs /dev tmpfs rw,nosuid,size=65536k,mode=755 0 0\n")
 	for _, m := range c.spec.Mounts {
 		source, fsType := c.mountSource(m.Source)
 		fmt.Fprintf(&b, "%s %s %s %s,relatime 0 0\n", source, m.Path, fsType, mode[m.ReadOnly])
