@@ -31,7 +31,7 @@ type Output struct {
 	dropped int
 	max     int
 	closed  bool
-	changed chan struct{} // closed at the next change; nil: nobody waits
+	changed chan struct{} // closed at the next change; nil: no reader waits
 }
 
 // NewOutput returns an empty output that keeps the last max bytes, or somewhat more; 0 means all.
