@@ -14,6 +14,7 @@ import (
 
 	"github.com/volsim/volsim/internal/eventhandler"
 	"github.com/volsim/volsim/internal/events"
+	"github.com/volsim/volsim/kubelet/container"
 	"github.com/volsim/volsim/kubelet/pluginmanager"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
@@ -40,6 +41,8 @@ type Config struct {
 	Plugins   []plugins.Plugin      // further kinds of volume; no name may be that of one of the kubelet's own
 	// Dial connects to a registered driver. Calls of the connection must be suspension points.
 	Dial func(driver, endpoint string) (grpc.ClientConnInterface, error)
+	// Containers runs the node's containers. It outlives the kubelet. nil: they execute nothing.
+	Containers container.Runtime
 
 	// SelfAttach makes the kubelet attach and detach volumes instead of the attach/detach
 	// controller.

@@ -87,7 +87,8 @@ func TestExec(t *testing.T) {
 		{"unread stdin", "both", large, corev1.PodExecOptions{Stdout: true}, result{Out: "out\n"}},
 		{"terminal", "cat", "a", corev1.PodExecOptions{Stdout: true, TTY: true}, result{Out: "a"}},
 		{
-			"not executed", "none", "", corev1.PodExecOptions{Stdout: true},
+			"not executed", "none", "",
+			corev1.PodExecOptions{Stdout: true},
 			result{Failure: "Internal error occurred: error executing command in container: container not running"},
 		},
 	} {
@@ -172,7 +173,8 @@ func TestExecRefusals(t *testing.T) {
 		{"lost", corev1.PodExecOptions{Stdout: true, Command: ls}, `nodes "node-4" not found`},
 		{"down", corev1.PodExecOptions{Stdout: true, Command: ls}, "error dialing backend: kubelet of node-2: connection refused"},
 		{
-			"bare", corev1.PodExecOptions{Stdout: true, Command: ls},
+			"bare",
+			corev1.PodExecOptions{Stdout: true, Command: ls},
 			handshake + " (400 Bad Request): this cluster runs no containers, so there is neither a log nor a command to execute " +
 				"(start it with --containers=shell, or cluster.Config.Containers)",
 		},
@@ -216,7 +218,8 @@ func TestExecWithoutWebSocket(t *testing.T) {
 		{"PUT", w.config, "PUT", "", nil, "the server does not allow this method on the requested resource"},
 		{"dry run", w.config, "POST", "dryRun=All", nil, "dryRun is not supported"},
 		{
-			"in memory", w.memory(), "GET", "", []string{"Connection", "Upgrade", "Upgrade", "websocket"},
+			"in memory", w.memory(), "GET", "",
+			[]string{"Connection", "Upgrade", "Upgrade", "websocket"},
 			"no connection: a command can be executed only by a server that listens (apiserver.Listen)",
 		},
 	} {

@@ -43,13 +43,13 @@ type logReader struct {
 	ctx    context.Context //nolint:containedctx // it is the reader's life
 	cancel context.CancelFunc
 
-	position int                    // of the output
-	begun    bool                   // the first lines were read
-	partial  map[container.StreamName]*line// lines without an end, by stream
-	wanted   []container.StreamName // streams
-	remain   int64                  // bytes until the limit
-	ready    []byte                 // not yet read
-	ended    bool                   // nothing follows ready
+	position int                            // of the output
+	begun    bool                           // the first lines were read
+	partial  map[container.StreamName]*line // lines without an end, by stream
+	wanted   []container.StreamName         // streams
+	remain   int64                          // bytes until the limit
+	ready    []byte                         // not yet read
+	ended    bool                           // nothing follows ready
 }
 
 // newLogReader returns a reader of an output. It ends with ctx too.

@@ -67,7 +67,8 @@ func TestLogs(t *testing.T) {
 		{"web", corev1.PodLogOptions{SinceSeconds: ptr.To[int64](25)}, "worse\n"}, // the kubelet's clock is at 60 s
 		{"web", corev1.PodLogOptions{SinceSeconds: ptr.To[int64](1 << 62)}, "one\ntwo\nbad\nthree\nworse\n"},
 		{
-			"web", corev1.PodLogOptions{Timestamps: true, TailLines: ptr.To[int64](2)},
+			"web",
+			corev1.PodLogOptions{Timestamps: true, TailLines: ptr.To[int64](2)},
 			"2026-01-01T00:00:30.000000000Z three\n2026-01-01T00:00:40.000000000Z worse\n",
 		},
 		{"web", corev1.PodLogOptions{Timestamps: true, LimitBytes: ptr.To[int64](33)}, "2026-01-01T00:00:00.000000000Z on"},
@@ -133,7 +134,8 @@ func TestLogRefusals(t *testing.T) {
 		{"lost", corev1.PodLogOptions{}, `error: nodes "node-4" not found`},
 		{"down", corev1.PodLogOptions{}, "error: error dialing backend: kubelet of node-2: connection refused"},
 		{
-			"bare", corev1.PodLogOptions{},
+			"bare",
+			corev1.PodLogOptions{},
 			"error: this cluster runs no containers, so there is neither a log nor a command to execute " +
 				"(start it with --containers=shell, or cluster.Config.Containers)",
 		},

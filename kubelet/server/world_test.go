@@ -229,7 +229,7 @@ func (r *response) Respond(code int) {
 	}
 	r.responded = true
 }
-func (r *response) Complete()        { r.responses <- 0 }
+func (r *response) Complete() { r.responses <- 0 }
 
 func newWorld(t testing.TB, cfg fake.Config) *world {
 	t.Helper()
@@ -276,7 +276,9 @@ func (w *world) setStatus(name string, status corev1.ContainerStatus) {
 }
 
 // client returns a client of a configuration.
-func client(config *clientrest.Config) kubernetes.Interface { return kubernetes.NewForConfigOrDie(config) }
+func client(config *clientrest.Config) kubernetes.Interface {
+	return kubernetes.NewForConfigOrDie(config)
+}
 
 // memory returns a configuration that reaches the API server in memory.
 func (w *world) memory() *clientrest.Config { return apiserver.NewConfig(w.api, sim.DirectCaller()) }
