@@ -15,7 +15,8 @@ import (
 // NewConfig returns a client-go config whose clients reach the server in memory. Each request is
 // answered on the goroutine that makes it, as one or more Calls of caller. There is no socket and
 // no goroutine. Reading the body of a watch's response returns the events so far, and that of a log with
-// follow what was written so far. No command can be executed in a pod: that requires a connection (Listen).
+// follow what was written so far. A read that waits for more blocks its goroutine: a task of a stepped world
+// that follows a log stops that world. No command can be executed in a pod: that requires a connection (Listen).
 //
 // A config counts its open watches against a limit. Clients that share the config share the limit.
 //
