@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,15 +56,31 @@ func (h containerHost) Stopped() <-chan struct{} {
 	if err != nil {
 		return nil
 	}
-	if stopped := n.stopped.Load(); stopped != nil {
-		return *stopped
+	if connections := n.connections.Load(); connections != nil {
+		return connections.ended
 	}
 	return nil
 }
 
-// closeWithKubelet makes the connections of a node's kubelet end with its process.
-func (n *node) closeWithKubelet(p *sim.Process) {
-	stopped := make(chan struct{})
-	p.OnCrash(func() { close(stopped) })
-	n.stopped.Store(&stopped)
+// kubeletConnections are what a kubelet serves from a start to the next stop.
+type kubeletConnections struct {
+	ended chan struct{} // closed by end
+	end   func()        // may be called more than once
+}
+
+// newKubeletConnections returns connections that end with the kubelet's process.
+func newKubeletConnections(p *sim.Process) *kubeletConnections {
+	ended := make(chan struct{})
+	k := &kubeletConnections{ended, sync.OnceFunc(func() { close(ended) })}
+	p.OnCrash(k.end)
+	return k
+}
+
+// endKubeletConnections ends the connections of all kubelets.
+func (c *Cluster) endKubeletConnections() {
+	for _, n := range c.nodes {
+		if connections := n.connections.Load(); connections != nil {
+			connections.end()
+		}
+	}
 }

@@ -18,8 +18,6 @@ const unavailableText = "unable to retrieve container logs for "
 
 // containerLogs answers with the output of a container's run.
 //
-// Differs: an error after the options were read is the same text without upstream's JSON in it.
-//
 // Upstream: pkg/kubelet/server Server.getContainerLogs (v1.36).
 func (s *server) containerLogs(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
