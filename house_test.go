@@ -53,6 +53,7 @@ var floors = map[string]int{
 	"internal/podclaims":       2,
 	"internal/resize":          2,
 	"internal/podtokens":       2,
+	"internal/podconnect":      2, // logs of pods and commands in them, between an API server and a kubelet
 	"internal/podremoval":      2,
 	"internal/watchdir":        2,
 	"internal/schedulerconfig": 2,
@@ -124,6 +125,7 @@ var floors = map[string]int{
 	"kubelet/pluginmanager": 4,
 	"kubelet/container":     2, // the contract between a kubelet and what runs containers
 	"kubelet/shell":         3, // runs containers in memory
+	"kubelet/server":        4, // logs of containers, and commands in them, by HTTP
 	"cluster":               5,
 	"internal/apirequest":   5,
 	"explore":               6,

@@ -440,6 +440,7 @@ func (c *Cluster) Close() error {
 	}
 	errs := []error{c.directories.close()}
 	c.host.Close()
+	c.endKubeletConnections()
 	c.mu.Lock()
 	servers := c.servers
 	c.mu.Unlock()

@@ -37,6 +37,7 @@ type node struct {
 	// Other goroutines may read the fields below while an event changes them.
 	containers  atomic.Pointer[container.Runtime]           // since the last boot; nil: none
 	kubelet     atomic.Pointer[kubelet.Kubelet]             // the kubelet started last; nil: none
+	connections atomic.Pointer[kubeletConnections]          // of that; nil: none
 	disks       atomic.Pointer[localprovisioner.Controller] // the provisioner started last; nil: none
 	storage     atomic.Pointer[localstorage.Manager]        // the manager started last; nil: none
 	partitioned atomic.Bool                                 // see PartitionNode
@@ -117,6 +118,7 @@ func (c *Cluster) addNode(cfg Config, n *node) error {
 				return err
 			}
 			n.kubelet.Store(k)
+			n.connections.Store(newKubeletConnections(p.Process))
 			c.watchDirectories(p.Process.Name(), n, k)
 			return nil
 		},

@@ -10,6 +10,7 @@ import (
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/volsim/volsim/kubelet"
+	"github.com/volsim/volsim/kubelet/server"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -17,11 +18,18 @@ import (
 // meanwhile. With Config.VolumeStatsPeriod it is that of the last measurement. The error matches
 // ErrUnknownComponent for an unknown node and for a kubelet that is down.
 func (c *Cluster) VolumeStats(ctx context.Context, node string) (*stats.Summary, error) {
-	return askKubelet(ctx, c, node, (*kubelet.Kubelet).Summary)
+	return askKubelet(ctx, c, node, aboutVolumes, (*kubelet.Kubelet).Summary)
 }
 
+// A kubeletQuestion names a task of askKubelet, and says what is waited for: "node-1: volumes are measured".
+type kubeletQuestion struct{ task, what string }
+
+var aboutVolumes = kubeletQuestion{"stats", "volumes are measured"}
+
 // askKubelet runs a function in a task of a node's kubelet, and lets the world run until it returns.
-func askKubelet[V any](ctx context.Context, c *Cluster, node string, ask func(k *kubelet.Kubelet, ctx context.Context) V) (V, error) {
+func askKubelet[V any](ctx context.Context, c *Cluster, node string, about kubeletQuestion,
+	ask func(k *kubelet.Kubelet, ctx context.Context) V,
+) (V, error) {
 	var none V
 	n, err := c.node(node)
 	if err != nil {
@@ -36,8 +44,8 @@ func askKubelet[V any](ctx context.Context, c *Cluster, node string, ask func(k 
 		return none, ErrUnknownComponent
 	}
 	answer := make(chan V, 1)
-	process.Spawn("stats", func(ctx context.Context) { answer <- ask(k, ctx) })
-	err = c.Wait(ctx, "volumes of "+node+" to be measured", func() bool {
+	process.Spawn(about.task, func(ctx context.Context) { answer <- ask(k, ctx) })
+	err = c.Wait(ctx, node+": "+about.what, func() bool {
 		return len(answer) > 0 || p.process.Load() != process
 	})
 	switch {
@@ -50,8 +58,8 @@ func askKubelet[V any](ctx context.Context, c *Cluster, node string, ask func(k 
 	}
 }
 
-// KubeletHandler returns the HTTP server of a node's kubelet, for /metrics, /stats/summary and
-// /healthz. Of the metrics it has those of volumes with claims, in Prometheus's text format:
+// KubeletHandler returns the HTTP server of a node's kubelet, for /metrics, /stats/summary, /healthz,
+// and those of package kubelet/server: /containerLogs and /exec. Of the metrics it has those of volumes with claims, in Prometheus's text format:
 // kubelet_volume_stats_available_bytes, capacity_bytes, used_bytes, inodes, inodes_free, inodes_used
 // and, with Config.HealthMonitor, health_status_abnormal. Of the summary it has the volumes of pods.
 // A request lets the world run until the kubelet has answered. It is answered with 503 while the
@@ -65,7 +73,7 @@ func (c *Cluster) KubeletHandler(node string) http.Handler {
 	mux := http.NewServeMux()
 	serve := func(path, contentType string, ask func(k *kubelet.Kubelet, ctx context.Context) []byte) {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
-			text, err := askKubelet(r.Context(), c, node, ask)
+			text, err := askKubelet(r.Context(), c, node, aboutVolumes, ask)
 			if err != nil {
 				c.refuseKubeletRequest(w, node, err)
 				return
@@ -78,6 +86,7 @@ func (c *Cluster) KubeletHandler(node string) http.Handler {
 	serve("/stats/summary", "application/json", func(k *kubelet.Kubelet, ctx context.Context) []byte {
 		return encodeSummary(k.Summary(ctx))
 	})
+	server.Register(mux, containerHost{c, node})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		if !c.isKubeletUp(node) {
 			c.refuseKubeletRequest(w, node, ErrUnknownComponent)

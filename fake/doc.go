@@ -79,7 +79,8 @@
 //   - Package fake/admission has webhooks and policies, package fake/audit the audit log of HTTP requests.
 //   - Complete validation: fake/internal/rules validates what matters to storage, and little of
 //     containers and resource.k8s.io. Other fields are stored as sent.
-//   - Pods' logs, exec, port-forward, resize and ephemeral containers: they are rejected.
+//   - Pods' attach, port-forward, resize and ephemeral containers: they are rejected. Logs and exec are answered by
+//     kubelets ([Config].Kubelets), and rejected without.
 //   - The effects of runtime classes, flow schemas and priority levels.
 //   - The work of controllers: a deletion records its propagation policy, and a terminating
 //     namespace its finalizer. Packages controllers/garbagecollector and controllers/namespace act

@@ -79,8 +79,8 @@ type Config struct {
 	Services map[types.NamespacedName]http.Handler
 
 	// Kubelets returns the HTTP server of a node's kubelet, or nil if it cannot be reached. Requests for
-	// nodes/NAME/proxy are passed to it, by package fake/apiserver. It may be called concurrently. nil: such
-	// requests are refused.
+	// nodes/NAME/proxy, pods/NAME/log and pods/NAME/exec are passed to it, by package fake/apiserver. It may be
+	// called concurrently. nil: such requests are refused.
 	Kubelets interface {
 		Kubelet(node string) http.Handler
 	}

@@ -1,8 +1,10 @@
 package apiserver
 
 import (
+	"bufio"
 	"cmp"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 
@@ -106,6 +108,14 @@ func (w auditedWriter) WriteHeader(code int) {
 func (w auditedWriter) Write(data []byte) (int, error) {
 	w.record.Respond(http.StatusOK)
 	return w.ResponseWriter.Write(data)
+}
+
+// Hijack records that the protocol changes, and returns the connection.
+//
+// Upstream: k8s.io/apiserver/pkg/endpoints/filters auditResponseWriter.Hijack.
+func (w auditedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	w.record.Respond(http.StatusSwitchingProtocols)
+	return http.NewResponseController(w.ResponseWriter).Hijack()
 }
 
 // Unwrap returns the writer of the connection, for http.ResponseController.

@@ -14,7 +14,8 @@
 // (decode.go). A [fake.ResourceClient] acts, and its result is encoded (encode.go). No code depends
 // on a particular resource, except the refusal of connections to pods, services and nodes. The
 // answer is a value: the handler writes it to a connection, the transport returns it. A watch's
-// answer holds a cursor, from which reads pull the events.
+// answer holds a cursor, from which reads pull the events. The answer of a kubelet is not a value: the kubelet
+// writes a log itself, and takes over the connection of a command (passed.go).
 //
 // In memory, a request runs on the goroutine that makes it. So a stepped host suspends the client's
 // code at each request, and can unwind it.
@@ -23,8 +24,9 @@
 //
 //   - Priority and fairness: there are limits of requests in flight instead (limits.go). A user is
 //     authenticated by [Listen] only.
-//   - Logs, exec, attach, port-forward and proxy, which are refused, except requests to kubelets (see
-//     fake.Config.Kubelets), and watches over websockets.
+//   - Attach, port-forward and proxy, which are refused, except requests to kubelets (see
+//     fake.Config.Kubelets). Logs and exec are the kubelets' too, and refused without. SPDY, and watches and
+//     logs over websockets.
 //   - CBOR, which is refused, as the real server does by default.
 //   - Hashes of storage versions in discovery.
 //

@@ -22,7 +22,8 @@ type HandlerConfig struct {
 	// (fake.Clientset.AsUser). nil: it stays.
 	Client func(client *fake.Clientset) *fake.Clientset
 
-	// WithoutKubelets refuses requests for kubelets (nodes/NAME/proxy), as if fake.Config.Kubelets were nil.
+	// WithoutKubelets refuses requests for kubelets (nodes/NAME/proxy, pods/NAME/log, pods/NAME/exec), as if
+	// fake.Config.Kubelets were nil.
 	WithoutKubelets bool
 
 	// Audit records the requests, such as a log of package fake/audit. nil: they are not recorded.
@@ -92,6 +93,7 @@ type answer struct {
 	header   http.Header
 	body     []byte
 	stream   *stream // of a watch, instead of a body
+	passed   *passed // to a kubelet, which answers instead
 	canceled error   // the request's context ended before the request took effect
 }
 
@@ -148,10 +150,8 @@ func (r *request) answer() answer {
 
 // resource answers a request for a resource.
 func (r *request) resource(t target, ok bool) (answer, error) {
-	if r.h.proxies && t.isKubelet() {
-		if _, served := r.h.server.Kubelet(""); served {
-			return r.proxyKubelet(t)
-		}
+	if t.isKubelet() && r.h.hasKubelets() {
+		return r.proxyKubelet(t)
 	}
 	if !ok {
 		return r.notFound(t)
@@ -241,8 +241,12 @@ func (h *handler) serve(w http.ResponseWriter, req *http.Request) {
 		}
 	}()
 	a := r.answer()
-	if a.stream != nil {
+	switch {
+	case a.stream != nil:
 		a.stream.serve(w, a)
+		return
+	case a.passed != nil:
+		a.passed.serve(w, a)
 		return
 	}
 	a.compress(req)

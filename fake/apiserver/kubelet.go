@@ -18,6 +18,15 @@ func (t target) isKubelet() bool {
 		t.Resource == "nodes" && t.sub == "proxy"
 }
 
+// hasKubelets reports whether requests for kubelets are passed on.
+func (h *handler) hasKubelets() bool {
+	if !h.proxies {
+		return false
+	}
+	_, served := h.server.Kubelet("")
+	return served
+}
+
 // proxyKubelet passes a request on to the kubelet of an existing node.
 //
 // Differs: the scheme and the port before and after the node's name have no meaning.

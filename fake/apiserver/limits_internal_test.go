@@ -51,8 +51,14 @@ type limitedWorld struct {
 
 // limited runs a test in a bubble, so that no test waits.
 func limited(t *testing.T, cfg HandlerConfig, test func(w *limitedWorld)) {
+	limitedBy(t, fake.Config{}, cfg, test)
+}
+
+// limitedBy is limited with the configuration of a server.
+func limitedBy(t *testing.T, of fake.Config, cfg HandlerConfig, test func(w *limitedWorld)) {
 	synctest.Test(t, func(t *testing.T) {
-		server := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
+		of.Now = func() time.Time { return sim.Epoch }
+		server := fake.NewServer(of)
 		cfg.Caller = func(*http.Request) sim.Caller {
 			return testworld.ImmediateCaller(func() time.Time { return sim.Epoch })
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 // connectSubresources lead to the process of a pod, or to what a node or a service serves. They are
-// refused, except for the kubelets of nodes; see proxyKubelet.
+// refused, except for what kubelets answer; see proxyKubelet, podLog and podExec.
 var connectSubresources = map[string][]string{
 	"pods":     {"attach", "exec", "log", "portforward", "proxy"},
 	"services": {"proxy"},
@@ -29,7 +29,7 @@ func (v *resourceRequest) subresource(verb string) (answer, error) {
 	i := slices.IndexFunc(v.apiResource.Subresources,
 		func(s metav1.APIResource) bool { return s.Name == v.Resource+"/"+v.sub })
 	if i < 0 {
-		return v.refuseConnect()
+		return v.connect()
 	}
 	described := v.apiResource.Subresources[i]
 	if !allows(described.Verbs, verb) {
@@ -53,11 +53,19 @@ func (v *resourceRequest) subresource(verb string) (answer, error) {
 	}
 }
 
-// refuseConnect refuses a connection to an existing pod, node or service, and any other unknown
-// subresource.
+// connect answers a request for the log of a pod or for a command in it, if the server has kubelets. It refuses
+// any other connection to an existing pod, node or service, and any unknown subresource.
 //
-// Differs: there are no logs, and no containers run.
-func (v *resourceRequest) refuseConnect() (answer, error) {
+// Differs: there is neither attach nor portforward, and the only proxy is that of nodes.
+func (v *resourceRequest) connect() (answer, error) {
+	if v.Group == "" && v.Resource == "pods" && v.h.hasKubelets() {
+		switch v.sub {
+		case "log":
+			return v.podLog()
+		case "exec":
+			return v.podExec()
+		}
+	}
 	if v.Group != "" || !slices.Contains(connectSubresources[v.Resource], v.sub) {
 		return v.notFound(v.target)
 	}

@@ -14,7 +14,9 @@ import (
 
 // NewConfig returns a client-go config whose clients reach the server in memory. Each request is
 // answered on the goroutine that makes it, as one or more Calls of caller. There is no socket and
-// no goroutine. Reading the body of a watch's response returns the events so far.
+// no goroutine. Reading the body of a watch's response returns the events so far, and that of a log with
+// follow what was written so far. A read that waits for more blocks its goroutine: a task of a stepped world
+// that follows a log stops that world. No command can be executed in a pod: that requires a connection (Listen).
 //
 // A config counts its open watches against a limit. Clients that share the config share the limit.
 //
@@ -47,12 +49,20 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if a.canceled != nil {
 		return nil, a.canceled
 	}
+	var log io.ReadCloser
+	if a.passed != nil {
+		a, log = a.passed.answer(a)
+	}
 	resp := &http.Response{
 		Status: strconv.Itoa(a.code) + " " + http.StatusText(a.code), StatusCode: a.code,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: a.header, Request: req,
 	}
 	if a.stream != nil {
 		resp.Body, resp.ContentLength = a.stream, -1
+		return resp, nil
+	}
+	if log != nil {
+		resp.Body, resp.ContentLength = log, -1
 		return resp, nil
 	}
 	a.compress(req)

@@ -1,0 +1,215 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/gorilla/websocket"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/kubelet/container"
+)
+
+// The first byte of a message: the stream that the rest belongs to, or closeSignal, which a stream follows.
+//
+// Upstream: k8s.io/apimachinery/pkg/util/remotecommand StreamStdIn and its like.
+const (
+	stdinChannel  = 0
+	stdoutChannel = 1
+	stderrChannel = 2
+	errorChannel  = 3
+	closeSignal   = 255
+)
+
+const (
+	// messageBytesMax is the limit of a message's size.
+	//
+	// Upstream: golang.org/x/net/websocket DefaultMaxPayloadBytes.
+	messageBytesMax = 32 << 20
+	// stallMax is how long a client may not read what the command writes.
+	stallMax = time.Minute
+	// closeMax is how long a client may take to close its side.
+	closeMax = 10 * time.Second
+)
+
+// Reason of a command that failed, and the type of the cause that has its code.
+//
+// Upstream: k8s.io/apimachinery/pkg/util/remotecommand NonZeroExitCodeReason, ExitCodeCauseType.
+const (
+	reasonNonZeroExitCode = metav1.StatusReason("NonZeroExitCode")
+	causeExitCode         = metav1.CauseType("ExitCode")
+)
+
+// errGone means that the client disconnected, or must not be served any longer.
+var errGone = errors.New("connection ended")
+
+// An execution connects a command with its client. One goroutine reads from the client; another one, that of the request,
+// writes to it.
+type execution struct {
+	conn   *websocket.Conn
+	opts   *corev1.PodExecOptions
+	stdin  *container.Input // nil: not wanted
+	output *container.Output
+	gone   chan struct{} // closed when nothing more is read from the client
+}
+
+// newExecution returns an execution, and begins to read from its client.
+func newExecution(conn *websocket.Conn, opts *corev1.PodExecOptions) *execution {
+	x := &execution{conn: conn, opts: opts, output: container.NewOutput(0), gone: make(chan struct{})}
+	if opts.Stdin {
+		x.stdin = container.NewInput()
+	}
+	conn.SetReadLimit(messageBytesMax)
+	go x.receive()
+	return x
+}
+
+// close ends the connection and the goroutine that reads from it.
+func (x *execution) close() {
+	_ = x.conn.Close() // it may be closed already
+	<-x.gone
+}
+
+// receive passes on what the client sends until it disconnects.
+//
+// Upstream: k8s.io/streaming/pkg/httpstream/wsstream Conn.handle (v1.36).
+func (x *execution) receive() {
+	defer close(x.gone)
+	for {
+		_, message, err := x.conn.ReadMessage()
+		if err != nil {
+			return
+		}
+		if len(message) == 0 || x.stdin == nil {
+			continue
+		}
+		switch {
+		case message[0] == stdinChannel:
+			_, _ = x.stdin.Write(message[1:]) // it may be closed: what follows the end is lost
+		case message[0] == closeSignal && x.conn.Subprotocol() == protocolV5:
+			if len(message) == 2 && message[1] == stdinChannel {
+				_ = x.stdin.Close() // it returns no error
+			}
+		}
+	}
+}
+
+// execute starts a command, sends what it writes, and at last its result. It ends the command if the client disconnects or
+// one of the channels is closed.
+func (x *execution) execute(start func(container.Streams) (*container.Execution, error), ends ...<-chan struct{}) {
+	channel := byte(errorChannel) // an empty message tells the client that it is connected
+	switch {
+	case x.opts.Stdout:
+		channel = stdoutChannel
+	case x.opts.Stderr:
+		channel = stderrChannel
+	}
+	if x.send(channel, nil) != nil {
+		return
+	}
+	command, err := start(container.Streams{Stdin: x.stdin, Output: x.output, TTY: x.opts.TTY})
+	if err != nil {
+		x.finish(&apierrors.NewInternalError(fmt.Errorf("error executing command in container: %w", err)).ErrStatus)
+		return
+	}
+	stopped := make(chan struct{})
+	for _, end := range ends {
+		go func() {
+			select {
+			case <-end:
+				_ = x.conn.Close() // so that writes end too
+			case <-stopped:
+			}
+		}()
+	}
+	defer close(stopped)
+	if x.copyOutput(command) != nil {
+		command.Kill()
+		return
+	}
+	x.finish(resultOf(command.Code()))
+}
+
+// copyOutput sends what a command writes until it has ended. The error is errGone.
+func (x *execution) copyOutput(command *container.Execution) error {
+	for position, done := 0, false; ; {
+		entries, next, _, changed := x.output.Read(position)
+		position = next
+		for _, e := range entries {
+			if err := x.sendEntry(e); err != nil {
+				return err
+			}
+		}
+		if done {
+			return nil // a command that has ended writes nothing
+		}
+		select {
+		case <-changed:
+		case <-command.Done:
+			done = true
+		case <-x.gone:
+			return errGone
+		}
+	}
+}
+
+// sendEntry sends what a command has written, if the client wants that stream.
+func (x *execution) sendEntry(e container.Entry) error {
+	switch {
+	case e.Stream == container.Stdout && x.opts.Stdout:
+		return x.send(stdoutChannel, e.Text)
+	case e.Stream == container.Stderr && x.opts.Stderr:
+		return x.send(stderrChannel, e.Text)
+	}
+	return nil
+}
+
+// send sends a message. The error is errGone.
+func (x *execution) send(channel byte, data []byte) error {
+	_ = x.conn.SetWriteDeadline(deadlineAfter(stallMax)) // it returns no error
+	if err := x.conn.WriteMessage(websocket.BinaryMessage, append([]byte{channel}, data...)); err != nil {
+		return errGone
+	}
+	return nil
+}
+
+// finish sends the result of a command, and waits until the client has closed its side: before, the client might lose the
+// result.
+func (x *execution) finish(result *metav1.Status) {
+	if x.send(errorChannel, []byte(encode(result))) != nil {
+		return
+	}
+	normal := websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")
+	if x.conn.WriteControl(websocket.CloseMessage, normal, deadlineAfter(stallMax)) != nil {
+		return
+	}
+	_ = x.conn.SetReadDeadline(deadlineAfter(closeMax)) // it may be closed already
+	<-x.gone
+}
+
+// resultOf returns the result of a command with an exit code.
+//
+// Upstream: k8s.io/apiserver/pkg/util/proxy codeExitToStatusError (v1.36).
+func resultOf(code int32) *metav1.Status {
+	if code == 0 {
+		return &metav1.Status{Status: metav1.StatusSuccess}
+	}
+	return &metav1.Status{
+		Status: metav1.StatusFailure, Reason: reasonNonZeroExitCode,
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: causeExitCode, Message: strconv.Itoa(int(code))}}},
+		Message: fmt.Sprintf("command terminated with non-zero exit code: command terminated with exit code %d", code),
+	}
+}
+
+// deadlineAfter returns the time after d. A connection has the machine's clock, not the simulated one.
+func deadlineAfter(d time.Duration) time.Time {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	deadline, _ := ctx.Deadline()
+	return deadline
+}
