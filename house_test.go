@@ -124,8 +124,8 @@ var floors = map[string]int{
 	"kubelet":               4, // a node's part of it, on the volume manager
 	"kubelet/pluginmanager": 4,
 	"kubelet/container":     2, // the contract between a kubelet and what runs containers
-	"kubelet/shell":         3, // runs containers in memory
-	"kubelet/server":        4, // logs of containers, and commands in them, by HTTP
+	"internal/shell": 3, // runs containers in memory
+	"internal/kubeletserver": 4, // logs of containers, and commands in them, by HTTP
 	"cluster":               5,
 	"internal/apirequest":   5,
 	"explore":               6,

@@ -8,9 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/volsim/volsim/internal/kubeletserver"
 	"github.com/volsim/volsim/kubelet"
 	"github.com/volsim/volsim/kubelet/container"
-	"github.com/volsim/volsim/kubelet/server"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -20,7 +20,7 @@ type containerHost struct {
 	name string // of the node
 }
 
-var _ server.Host = containerHost{}
+var _ kubeletserver.Host = containerHost{}
 
 var aboutPod = kubeletQuestion{"find pod", "pod is looked up"}
 

@@ -12,9 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volsim/volsim/internal/shell"
 	"github.com/volsim/volsim/kubelet"
 	"github.com/volsim/volsim/kubelet/container"
-	"github.com/volsim/volsim/kubelet/shell"
 )
 
 // Containers names what runs the containers of pods.
@@ -28,7 +28,7 @@ const (
 	// ShellContainers executes the commands of containers in this process, with an interpreter for the shell and the
 	// usual small tools. Images are names only. Their files are on the nodes' disks, so volumes are where the
 	// containers mount them. A container without a command runs until it is stopped. In a stepped world each
-	// access to a file is a decision, and a command that repeats for ever keeps the world from coming to rest.
+	// access to a file is a decision, and a command that repeats indefinitely keeps the world from coming to rest.
 	ShellContainers Containers = "shell"
 )
 
@@ -127,7 +127,7 @@ func (c *Cluster) Logs(namespace, pod, name string) (string, error) {
 }
 
 // textOf returns what was written to a stream; "" means all.
-func textOf(out *container.Output, stream container.StreamName) string {
+func textOf(out *container.Output, stream string) string {
 	var b strings.Builder
 	entries, _, _, _ := out.Read(0)
 	for _, e := range entries {

@@ -9,8 +9,8 @@ import (
 
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
+	"github.com/volsim/volsim/internal/kubeletserver"
 	"github.com/volsim/volsim/kubelet"
-	"github.com/volsim/volsim/kubelet/server"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -59,7 +59,7 @@ func askKubelet[V any](ctx context.Context, c *Cluster, node string, about kubel
 }
 
 // KubeletHandler returns the HTTP server of a node's kubelet, for /metrics, /stats/summary, /healthz,
-// and those of package kubelet/server: /containerLogs and /exec. Of the metrics it has those of volumes with claims, in Prometheus's text format:
+// and those of its containers: /containerLogs and /exec. Of the metrics it has those of volumes with claims, in Prometheus's text format:
 // kubelet_volume_stats_available_bytes, capacity_bytes, used_bytes, inodes, inodes_free, inodes_used
 // and, with Config.HealthMonitor, health_status_abnormal. Of the summary it has the volumes of pods.
 // A request lets the world run until the kubelet has answered. It is answered with 503 while the
@@ -86,7 +86,7 @@ func (c *Cluster) KubeletHandler(node string) http.Handler {
 	serve("/stats/summary", "application/json", func(k *kubelet.Kubelet, ctx context.Context) []byte {
 		return encodeSummary(k.Summary(ctx))
 	})
-	server.Register(mux, containerHost{c, node})
+	kubeletserver.Register(mux, containerHost{c, node})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		if !c.isKubeletUp(node) {
 			c.refuseKubeletRequest(w, node, ErrUnknownComponent)

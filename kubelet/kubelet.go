@@ -44,8 +44,6 @@ type Config struct {
 	Containers container.Runtime
 	// Dial connects to a registered driver. Calls of the connection must be suspension points.
 	Dial func(driver, endpoint string) (grpc.ClientConnInterface, error)
-	// Containers runs the node's containers. It outlives the kubelet. nil: they execute nothing.
-	Containers container.Runtime
 
 	// SelfAttach makes the kubelet attach and detach volumes instead of the attach/detach
 	// controller.

@@ -78,7 +78,7 @@ func TestRunsOfContainers(t *testing.T) {
 		},
 		{
 			"two containers share a volume", corev1.RestartPolicyNever,
-			[]string{"while [ ! -e /data/f ]; do sleep 1; done; cat /data/f", "sleep 5; echo hello > /data/f"},
+			[]string{"while [ ! -e /data/f ]; do sleep 1; done; cat /data/f; sleep 3", "sleep 5; echo hello > /data/f"},
 			[]string{
 				first, "Running main:running second:running ready", "Running main:running second:Completed/0",
 				"Succeeded main:Completed/0 second:Completed/0",

@@ -20,7 +20,7 @@ import (
 	"github.com/volsim/volsim/internal/testcheck"
 )
 
-// A logKubelet is the kubelet of each node, a handler that is not package kubelet/server's.
+// A logKubelet is the kubelet of each node, a handler that is not package internal/kubeletserver's.
 type logKubelet struct{ http.HandlerFunc }
 
 func (k logKubelet) Kubelet(string) http.Handler { return k.HandlerFunc }

@@ -7,20 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Exit codes of runs that did not exit by themselves.
-const (
-	ExitNotExecutable = 126 // the command is not executable
-	ExitNotFound      = 127 // the command does not exist
-	ExitKilled        = 137 // KILL
-	ExitTerminated    = 143 // TERM, which the command did not handle
-)
-
-var (
-	// ErrNotRunning means that a container does not run, so nothing can be executed in it.
-	ErrNotRunning = errors.New("container not running")
-	// ErrCannotStart means that a run cannot be started. The text after it is the container's status.
-	ErrCannotStart = errors.New("cannot start the container")
-)
+// ErrNotRunning means that a container does not run, so nothing can be executed in it.
+var ErrNotRunning = errors.New("container not running")
 
 // A Run is one run of a container.
 type Run struct {
@@ -85,6 +73,7 @@ type Runtime interface {
 	Log(Run) *Output
 	// Exec executes a command in a container that runs. The error is ErrNotRunning.
 	Exec(r Run, args []string, streams Streams) (*Execution, error)
-	// Observe registers a function that is called, by any goroutine, after the state of a run has changed.
+	// Observe registers a function that is called, by any goroutine, after the state of a run has changed. It replaces
+	// that of an earlier kubelet.
 	Observe(changed func(pod types.UID))
 }

@@ -7,19 +7,16 @@ import (
 	"time"
 )
 
-// StreamName is the stream that an entry was written to.
-type StreamName string
-
-// The streams of a command.
+// The streams of a command, as in an Entry.
 const (
-	Stdout StreamName = "stdout"
-	Stderr StreamName = "stderr"
+	Stdout = "stdout"
+	Stderr = "stderr"
 )
 
 // An Entry is what a command has written at once.
 type Entry struct {
 	At     time.Time // of the world
-	Stream StreamName
+	Stream string
 	Text   []byte // read-only
 }
 
@@ -38,7 +35,7 @@ type Output struct {
 func NewOutput(max int) *Output { return &Output{max: max} }
 
 // Write appends an entry. The oldest ones are dropped beyond the limit.
-func (o *Output) Write(at time.Time, stream StreamName, text []byte) {
+func (o *Output) Write(at time.Time, stream string, text []byte) {
 	if len(text) == 0 {
 		return
 	}

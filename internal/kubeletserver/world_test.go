@@ -1,4 +1,4 @@
-package server_test
+package kubeletserver_test
 
 import (
 	"context"
@@ -20,9 +20,9 @@ import (
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/apiserver"
 	"github.com/volsim/volsim/internal/auditrecord"
+	"github.com/volsim/volsim/internal/kubeletserver"
 	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/kubelet/container"
-	"github.com/volsim/volsim/kubelet/server"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -42,6 +42,9 @@ type scriptedRuntime struct {
 	commands map[string]command // by their first argument
 	killed   chan string        // the commands that were killed
 }
+
+// exitKilled is the exit code after KILL.
+const exitKilled = 137
 
 func newRuntime() *scriptedRuntime {
 	return &scriptedRuntime{
@@ -129,7 +132,7 @@ func cat(_ []string, in *container.Input, out *container.Output, killed <-chan s
 		select {
 		case <-woken:
 		case <-killed:
-			return container.ExitKilled
+			return exitKilled
 		}
 	}
 }
@@ -148,7 +151,7 @@ func exit([]string, *container.Input, *container.Output, <-chan struct{}) int32 
 func wait(_ []string, _ *container.Input, out *container.Output, killed <-chan struct{}) int32 {
 	out.Write(epoch, container.Stdout, []byte("waiting\n"))
 	<-killed
-	return container.ExitKilled
+	return exitKilled
 }
 
 // write writes until it is killed.
@@ -156,7 +159,7 @@ func write(_ []string, _ *container.Input, out *container.Output, killed <-chan 
 	for part := make([]byte, 1<<10); ; {
 		select {
 		case <-killed:
-			return container.ExitKilled
+			return exitKilled
 		default:
 			out.Write(epoch, container.Stdout, part)
 		}
@@ -180,9 +183,9 @@ func (w *world) Kubelet(node string) http.Handler {
 	mux := http.NewServeMux()
 	switch node {
 	case "node-1":
-		server.Register(mux, kubeletOf{w, w.runtime})
+		kubeletserver.Register(mux, kubeletOf{w, w.runtime})
 	case "node-3":
-		server.Register(mux, kubeletOf{w, nil})
+		kubeletserver.Register(mux, kubeletOf{w, nil})
 	default:
 		return nil
 	}

@@ -6,12 +6,20 @@ import (
 	"github.com/volsim/volsim/kubelet/container"
 )
 
+// Exit codes of commands that cannot be executed.
+const (
+	exitNotExecutable = 126
+	exitNotFound      = 127
+	exitKilled        = 137
+)
+
 // An execution is a command that is executed in a container.
 type execution struct {
 	runtime *Runtime
 	output  *container.Output
 	done    chan struct{}
-	code    int32 // set before done is closed
+	code    int32  // set before done is closed
+	ended   func() // see container.Streams; nil: nothing is called
 }
 
 // Exec implements container.Runtime.
@@ -22,7 +30,7 @@ func (r *Runtime) Exec(run container.Run, args []string, streams container.Strea
 		r.mu.Unlock()
 		return nil, fmt.Errorf("container %q: %w", run.Container, container.ErrNotRunning)
 	}
-	e := &execution{runtime: r, output: streams.Output, done: make(chan struct{})}
+	e := &execution{runtime: r, output: streams.Output, done: make(chan struct{}), ended: streams.Ended}
 	if e.output == nil {
 		e.output = container.NewOutput(1)
 	}
@@ -51,6 +59,9 @@ func (e *execution) end(code int) {
 	e.code = int32(code) //nolint:gosec // at most 255
 	e.output.Close()
 	close(e.done)
+	if e.ended != nil {
+		e.ended()
+	}
 }
 
 // finish ends an execution, unless a crash has ended it.
@@ -67,7 +78,7 @@ func (r *Runtime) finish(e *execution, code int) {
 // exec starts the process of an execution.
 func (c *instance) exec(e *execution, args []string, streams container.Streams) *task {
 	if c.dead || c.init == nil {
-		c.runtime.finish(e, container.ExitKilled)
+		c.runtime.finish(e, exitKilled)
 		return nil
 	}
 	return c.spawn(nil, func(t *task) int {
@@ -88,13 +99,13 @@ func (c *instance) exec(e *execution, args []string, streams container.Streams) 
 		return s.runToEnd(func(s *shell) int {
 			if err := s.enterWorkingDir(c.spec.WorkingDir); err != nil {
 				s.writeTo(2, "OCI runtime exec failed: exec failed: "+err.Error()+"\n")
-				return container.ExitNotExecutable
+				return exitNotExecutable
 			}
 			prog, err := s.findProgram(args[0])
 			if err != nil {
 				s.writeTo(2, "OCI runtime exec failed: exec failed: unable to start container process: "+
 					startError(args[0], err)+"\n")
-				return container.ExitNotFound
+				return exitNotFound
 			}
 			return s.execute(prog, args)
 		})

@@ -13,17 +13,20 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
+// exitKilled is the exit code after KILL.
+const exitKilled = 137
+
 func TestStop(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		args []string
 		code int32
 	}{
-		{"no trap", []string{"sh", "-c", "echo up; sleep 3600; echo more"}, container.ExitKilled},
+		{"no trap", []string{"sh", "-c", "echo up; sleep 3600; echo more"}, exitKilled},
 		{"trap", []string{"sh", "-c", "trap 'exit 3' TERM; echo up; sleep 3600"}, 3},
 		{"trap and wait", []string{"sh", "-c", "trap 'exit 4' TERM; sleep 3600 & echo up; wait"}, 4},
-		{"endless loop", []string{"sh", "-c", "echo up; while :; do :; done"}, container.ExitKilled},
-		{"endless device", []string{"sh", "-c", "echo up; sha256sum /dev/zero"}, container.ExitKilled},
+		{"endless loop", []string{"sh", "-c", "echo up; while :; do :; done"}, exitKilled},
+		{"endless device", []string{"sh", "-c", "echo up; sha256sum /dev/zero"}, exitKilled},
 		{"endless loop with a trap", []string{"sh", "-c", "trap 'exit 5' 15; echo up; while :; do :; done"}, 5},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -58,7 +61,7 @@ func TestStopAgainShortensTheGrace(t *testing.T) {
 	w.runtime.Stop(s.Run, time.Hour)
 	w.ended(t, s.Run)
 	state := w.runtime.State(s.Run)
-	testcheck.Equal(t, "exit code", container.ExitKilled, state.Code)
+	testcheck.Equal(t, "exit code", exitKilled, state.Code)
 	testcheck.Equal(t, "time of the run", time.Second, state.FinishedAt.Sub(state.StartedAt))
 }
 
@@ -202,7 +205,7 @@ func TestExecEndsWithItsClientAndItsContainer(t *testing.T) {
 		first := testcheck.Must(w.runtime.Exec(s.Run, []string{"sleep", "1d"}, container.Streams{}))
 		first.Kill()
 		w.wait(t, "end of the first", func() bool { return isClosed(first.Done) })
-		testcheck.Equal(t, "code", container.ExitKilled, first.Code())
+		testcheck.Equal(t, "code", exitKilled, first.Code())
 		second := testcheck.Must(w.runtime.Exec(s.Run, []string{"sleep", "1d"}, container.Streams{}))
 		w.runtime.Stop(s.Run, 0)
 		w.wait(t, "end of the second", func() bool { return isClosed(second.Done) })
@@ -236,7 +239,7 @@ func TestCrash(t *testing.T) {
 		e := testcheck.Must(w.runtime.Exec(s.Run, []string{"sleep", "1d"}, container.Streams{}))
 		w.runtime.Observe(func(types.UID) { observed++ })
 		w.host.Crash(w.process)
-		testcheck.Equal(t, "code", container.ExitKilled, w.runtime.State(s.Run).Code)
+		testcheck.Equal(t, "code", exitKilled, w.runtime.State(s.Run).Code)
 		testcheck.Equal(t, "execution has ended", true, isClosed(e.Done))
 		testcheck.Equal(t, "observations", 1, observed)
 	})

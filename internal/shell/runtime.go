@@ -35,12 +35,12 @@ type Runtime struct {
 	cfg  Config
 	disk sync.Mutex // held during an access to the disk, so that it is atomic on both hosts
 
-	mu        sync.Mutex
-	runs      map[container.Run]*instance // guarded by mu
-	requests  []func()                    // guarded by mu: what the worker does next
-	observers []func(pod types.UID)       // guarded by mu
-	execs     map[*execution]struct{}     // guarded by mu: those that have not ended
-	down      bool                        // guarded by mu: the process has crashed
+	mu       sync.Mutex
+	runs     map[container.Run]*instance // guarded by mu
+	requests []func()                    // guarded by mu: what the worker does next
+	observer func(pod types.UID)         // guarded by mu; nil: none
+	execs    map[*execution]struct{}     // guarded by mu: those that have not ended
+	down     bool                        // guarded by mu: the process has crashed
 }
 
 var _ container.Runtime = (*Runtime)(nil)
@@ -188,20 +188,20 @@ func (r *Runtime) Log(run container.Run) *container.Output {
 func (r *Runtime) Observe(changed func(pod types.UID)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.observers = append(r.observers, changed)
+	r.observer = changed
 }
 
-// changed calls the observers. The caller does not hold mu.
+// changed calls the observer. The caller does not hold mu.
 func (r *Runtime) changed(pod types.UID) {
 	r.mu.Lock()
-	observers := r.observers
+	observe := r.observer
 	r.mu.Unlock()
-	for _, observe := range observers {
+	if observe != nil {
 		observe(pod)
 	}
 }
 
-// setState changes the state of a run, and calls the observers.
+// setState changes the state of a run, and calls the observer.
 func (r *Runtime) setState(c *instance, change func(*container.State)) {
 	r.mu.Lock()
 	change(&c.state)
@@ -216,7 +216,7 @@ func (r *Runtime) crashed() {
 	var pods []types.UID
 	for run, c := range r.runs { // any order: the pods are sorted
 		if !c.state.Exited {
-			c.state.Exited, c.state.Code, c.state.FinishedAt = true, container.ExitKilled, r.cfg.Process.Now()
+			c.state.Exited, c.state.Code, c.state.FinishedAt = true, exitKilled, r.cfg.Process.Now()
 			pods = append(pods, run.Pod)
 		}
 		c.log.Close()
@@ -225,7 +225,7 @@ func (r *Runtime) crashed() {
 	r.execs = nil
 	r.mu.Unlock()
 	for e := range executions { // any order: their clients are independent
-		e.end(container.ExitKilled)
+		e.end(exitKilled)
 	}
 	slices.Sort(pods)
 	for _, pod := range slices.Compact(pods) {

@@ -1,8 +1,8 @@
-// Package server is the part of a kubelet's HTTP server that concerns containers: their logs, and commands that are
+// Package kubeletserver is the part of a kubelet's HTTP server that concerns containers: their logs, and commands that are
 // executed in them.
 //
 //	mux := http.NewServeMux()
-//	server.Register(mux, host) // host finds pods, and has the container.Runtime of the node
+//	kubeletserver.Register(mux, host) // host finds pods, and has the container.Runtime of the node
 //
 //	GET /containerLogs/NAMESPACE/POD/CONTAINER?follow=true&tailLines=10
 //	GET /exec/NAMESPACE/POD/CONTAINER?command=ls&output=1&error=1 (a WebSocket)
@@ -15,4 +15,4 @@
 // are ignored. There is no attach, port-forward, run or checkpoint.
 //
 // Upstream: pkg/kubelet/server (v1.36).
-package server
+package kubeletserver

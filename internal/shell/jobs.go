@@ -69,7 +69,7 @@ func builtinWait(p *proc) int {
 	}
 	code := 0
 	for _, arg := range p.args {
-		code = 127
+		code = exitNotFound
 		for i, child := range s.children {
 			if strconv.Itoa(child.pid) == arg || "%"+strconv.Itoa(i+1) == arg {
 				code = s.waitFor([]*task{child}, 0)

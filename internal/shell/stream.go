@@ -102,10 +102,10 @@ func (fullStream) write(*task, []byte) (int, error) { return 0, syscall.ENOSPC }
 // An outputStream writes to the log of a run, or to the client of an execution.
 type outputStream struct {
 	output *container.Output
-	name   container.StreamName
+	name   string
 }
 
-func streamName(name string) container.StreamName { return container.StreamName(name) }
+func streamName(name string) string { return string(name) }
 
 func (o *outputStream) read(*task, []byte) (int, error) { return 0, io.EOF }
 

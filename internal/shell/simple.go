@@ -196,7 +196,7 @@ func (s *shell) runProgram(args []string) int {
 func (s *shell) cannotRun(name string, err error) int {
 	if text := errorText(err); containsSlash(name) && text != errorText(fs.ErrNotExist) {
 		s.errorf("%s: %s", name, text)
-		return 126
+		return exitNotExecutable
 	}
 	s.errorf("%s: not found", name)
 	return 127

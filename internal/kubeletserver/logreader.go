@@ -1,4 +1,4 @@
-package server
+package kubeletserver
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ const timestampFormat = "2006-01-02T15:04:05.000000000Z07:00"
 // A line is one line of a log, with its end.
 type line struct {
 	at     time.Time // when its end was written
-	stream container.StreamName
+	stream string
 	text   []byte
 }
 
@@ -43,28 +43,28 @@ type logReader struct {
 	ctx    context.Context //nolint:containedctx // it is the reader's life
 	cancel context.CancelFunc
 
-	position int                            // of the output
-	begun    bool                           // the first lines were read
-	partial  map[container.StreamName]*line // lines without an end, by stream
-	wanted   []container.StreamName         // streams
-	remain   int64                          // bytes until the limit
-	ready    []byte                         // not yet read
-	ended    bool                           // nothing follows ready
+	position int              // of the output
+	begun    bool             // the first lines were read
+	partial  map[string]*line // lines without an end, by stream
+	wanted   []string         // streams
+	remain   int64            // bytes until the limit
+	ready    []byte           // not yet read
+	ended    bool             // nothing follows ready
 }
 
 // newLogReader returns a reader of an output. It ends with ctx too.
 func newLogReader(ctx context.Context, host Host, output *container.Output, opts *corev1.PodLogOptions) *logReader {
 	l := &logReader{
-		output: output, opts: opts, stopped: host.Stopped(), partial: map[container.StreamName]*line{}, remain: math.MaxInt64,
+		output: output, opts: opts, stopped: host.Stopped(), partial: map[string]*line{}, remain: math.MaxInt64,
 	}
 	l.ctx, l.cancel = context.WithCancel(ctx)
 	switch *opts.Stream {
 	case corev1.LogStreamStdout:
-		l.wanted = []container.StreamName{container.Stdout}
+		l.wanted = []string{container.Stdout}
 	case corev1.LogStreamStderr:
-		l.wanted = []container.StreamName{container.Stderr}
+		l.wanted = []string{container.Stderr}
 	default:
-		l.wanted = []container.StreamName{container.Stdout, container.Stderr}
+		l.wanted = []string{container.Stdout, container.Stderr}
 	}
 	switch {
 	case opts.SinceSeconds != nil:
@@ -154,7 +154,7 @@ func (l *logReader) complete(entries []container.Entry, last bool) []line {
 	if !last {
 		return lines
 	}
-	for _, stream := range []container.StreamName{container.Stdout, container.Stderr} {
+	for _, stream := range []string{container.Stdout, container.Stderr} {
 		if begun := l.partial[stream]; begun != nil {
 			begun.text = append(begun.text, '\n')
 			lines = append(lines, *begun)

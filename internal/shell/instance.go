@@ -50,7 +50,7 @@ func (c *instance) notify() { c.changed.Broadcast() }
 func (c *instance) launch() {
 	c.launched = true
 	if c.dead {
-		c.finish(container.ExitKilled, "")
+		c.finish(exitKilled, "")
 		return
 	}
 	c.init = c.spawn(nil, func(t *task) int {
@@ -182,7 +182,7 @@ func (c *instance) kill() {
 	if c.init == nil {
 		if !c.launched {
 			c.launched = true
-			c.finish(container.ExitKilled, "")
+			c.finish(exitKilled, "")
 		}
 		return
 	}

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/volsim/volsim/internal/shell"
 	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/kubelet/container"
-	"github.com/volsim/volsim/kubelet/shell"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
 )

@@ -1,4 +1,4 @@
-package server_test
+package kubeletserver_test
 
 import (
 	"context"
@@ -79,10 +79,14 @@ func TestProtocol(t *testing.T) {
 		t.Run(tt.protocol, func(t *testing.T) {
 			connected(t, "cat", tt.protocol, func(w *world, c *websocket.Conn, ended <-chan time.Duration) {
 				testcheck.Equal(w, "first", "1 ", next(c))
-				for _, message := range []string{"", "\x00a", "\x04{}", "\x01x", "\xff", "\xff\x01", "\xff\x00", "\x00b"} {
-					testcheck.NoError(w, c.WriteMessage(websocket.BinaryMessage, []byte(message)))
+				send := func(messages ...string) {
+					for _, message := range messages {
+						testcheck.NoError(w, c.WriteMessage(websocket.BinaryMessage, []byte(message)))
+					}
 				}
+				send("", "\x00a")
 				testcheck.Equal(w, "second", "1 a", next(c))
+				send("\x04{}", "\x01x", "\xff", "\xff\x01", "\xff\x00", "\x00b")
 				testcheck.Equal(w, "third", tt.want, next(c))
 				if tt.want == success {
 					testcheck.Equal(w, "end", "websocket: close 1000 (normal)", next(c))

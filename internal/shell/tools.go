@@ -116,7 +116,7 @@ func toolScript(p *proc) int {
 	data, err := p.s.readFile(s.name)
 	if err != nil {
 		p.errorf("%s: %s", s.name, errorText(err))
-		return 126
+		return exitNotExecutable
 	}
 	script := string(data)
 	if first, _, _ := strings.Cut(script, "\n"); strings.HasPrefix(first, "#!") {

@@ -185,7 +185,7 @@ func (p *proc) describe(names []string, long bool) int {
 				if long {
 					p.print(name + ": not found\n")
 				}
-				code = 127
+				code = exitNotFound
 				continue
 			}
 			at := prog.script
