@@ -73,8 +73,10 @@ func TestRunsOfContainers(t *testing.T) {
 		{"fails", corev1.RestartPolicyNever, []string{"echo bad >&2; exit 3"}, []string{first, run, "Failed main:Error/3"}, "bad\n"},
 		{"a command that does not exist", corev1.RestartPolicyNever, []string{"nothing"}, []string{first, run, "Failed main:Error/127"}, "sh: nothing: not found\n"},
 		{
-			"completes after a failure", corev1.RestartPolicyOnFailure, []string{"if [ -e /data/f ]; then echo again; else touch /data/f; exit 1; fi"},
-			[]string{first, run, "Running main:Error/1", "Running main:running(1) ready", "Succeeded main:Completed/0(1)"}, "again\n",
+			"completes after a failure", corev1.RestartPolicyOnFailure,
+			[]string{"if [ -e /data/f ]; then echo again; else touch /data/f; exit 1; fi"},
+			[]string{first, run, "Running main:Error/1", "Running main:running(1) ready", "Succeeded main:Completed/0(1)"},
+			"again\n",
 		},
 		{
 			"two containers share a volume", corev1.RestartPolicyNever,

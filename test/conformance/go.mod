@@ -33,6 +33,7 @@ require (
 require (
 	github.com/miekg/dns v1.1.72 // indirect
 	gopkg.in/go-jose/go-jose.v2 v2.6.3 // indirect
+	mvdan.cc/sh/v3 v3.14.1 // indirect
 	sigs.k8s.io/gateway-api v1.5.1 // indirect
 )
 

@@ -103,6 +103,7 @@ require (
 	k8s.io/kube-scheduler v0.35.10 // indirect
 	k8s.io/kubelet v0.35.10 // indirect
 	k8s.io/mount-utils v0.35.10 // indirect
+	mvdan.cc/sh/v3 v3.14.1 // indirect
 	sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.34.0 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
