@@ -115,27 +115,27 @@ var floors = map[string]int{
 	"plugins/nfs":       3,
 	"internal/recycler": 3,
 	// The control plane; blind to one another.
-	"pvcontroller":          4,
-	"attachdetach":          4,
-	"volumemanager":         4,
-	"scheduler":             4,
-	"controllers":           4,
-	"sidecars":              4,
-	"kubelet":               4, // a node's part of it, on the volume manager
-	"kubelet/pluginmanager": 4,
-	"kubelet/container":     2, // the contract between a kubelet and what runs containers
-	"internal/shell": 3, // runs containers in memory
+	"pvcontroller":           4,
+	"attachdetach":           4,
+	"volumemanager":          4,
+	"scheduler":              4,
+	"controllers":            4,
+	"sidecars":               4,
+	"kubelet":                4, // a node's part of it, on the volume manager
+	"kubelet/pluginmanager":  4,
+	"kubelet/container":      2, // the contract between a kubelet and what runs containers
+	"internal/shell":         3, // runs containers in memory
 	"internal/kubeletserver": 4, // logs of containers, and commands in them, by HTTP
-	"cluster":               5,
-	"internal/apirequest":   5,
-	"explore":               6,
-	"explore/scenario":      6,
-	"explore/session":       6,
-	"simtest":               6,
-	"csitest":               6,
-	"envtest":               6,
-	"cmd":                   7,
-	"examples":              7,
+	"cluster":                5,
+	"internal/apirequest":    5,
+	"explore":                6,
+	"explore/scenario":       6,
+	"explore/session":        6,
+	"simtest":                6,
+	"csitest":                6,
+	"envtest":                6,
+	"cmd":                    7,
+	"examples":               7,
 	// Shows values in a notebook, in the words of its kernel.
 	"examples/notebook": 2,
 	// Runs clusters on devices of this machine for lessons.

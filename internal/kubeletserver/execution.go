@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -33,6 +34,8 @@ const (
 	messageBytesMax = 32 << 20
 	// stallMax is how long a client may not read what the command writes.
 	stallMax = time.Minute
+	// windowBytes is how much is held of what one side has written and the other has not read.
+	windowBytes = 1 << 20
 	// closeMax is how long a client may take to close its side.
 	closeMax = 10 * time.Second
 )
@@ -56,11 +59,15 @@ type execution struct {
 	stdin  *container.Input // nil: not wanted
 	output *container.Output
 	gone   chan struct{} // closed when nothing more is read from the client
+	over   chan struct{} // closed by end
+	end    func()        // the command reads no more; may be called more than once
 }
 
 // newExecution returns an execution, and begins to read from its client.
 func newExecution(conn *websocket.Conn, opts *corev1.PodExecOptions) *execution {
-	x := &execution{conn: conn, opts: opts, output: container.NewOutput(0), gone: make(chan struct{})}
+	x := &execution{conn: conn, opts: opts, output: container.NewOutput(0), gone: make(chan struct{}), over: make(chan struct{})}
+	x.end = sync.OnceFunc(func() { close(x.over) })
+	x.output.SetWindow(windowBytes)
 	if opts.Stdin {
 		x.stdin = container.NewInput()
 	}
@@ -71,6 +78,7 @@ func newExecution(conn *websocket.Conn, opts *corev1.PodExecOptions) *execution 
 
 // close ends the connection and the goroutine that reads from it.
 func (x *execution) close() {
+	x.end()
 	_ = x.conn.Close() // it may be closed already
 	<-x.gone
 }
@@ -91,10 +99,22 @@ func (x *execution) receive() {
 		switch {
 		case message[0] == stdinChannel:
 			_, _ = x.stdin.Write(message[1:]) // it may be closed: what follows the end is lost
+			x.waitForSpace()
 		case message[0] == closeSignal && x.conn.Subprotocol() == protocolV5:
 			if len(message) == 2 && message[1] == stdinChannel {
 				_ = x.stdin.Close() // it returns no error
 			}
+		}
+	}
+}
+
+// waitForSpace waits until the command has read enough of its input, or has ended.
+func (x *execution) waitForSpace() {
+	for taken := x.stdin.Full(windowBytes); taken != nil; taken = x.stdin.Full(windowBytes) {
+		select {
+		case <-taken:
+		case <-x.over:
+			return
 		}
 	}
 }
@@ -145,6 +165,7 @@ func (x *execution) copyOutput(command *container.Execution) error {
 				return err
 			}
 		}
+		x.output.Discard(next)
 		if done {
 			return nil // a command that has ended writes nothing
 		}
@@ -181,6 +202,7 @@ func (x *execution) send(channel byte, data []byte) error {
 // finish sends the result of a command, and waits until the client has closed its side: before, the client might lose the
 // result.
 func (x *execution) finish(result *metav1.Status) {
+	x.end()
 	if x.send(errorChannel, []byte(encode(result))) != nil {
 		return
 	}

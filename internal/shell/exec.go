@@ -36,6 +36,7 @@ func (r *Runtime) Exec(run container.Run, args []string, streams container.Strea
 	}
 	r.execs[e] = struct{}{}
 	r.mu.Unlock()
+	e.output.Wake(func() { r.request(c.notify) })
 	if streams.Stdin != nil {
 		streams.Stdin.Wake(func() { r.request(c.notify) })
 	}

@@ -198,6 +198,34 @@ func TestExec(t *testing.T) {
 	})
 }
 
+// TestExecWaitsForItsReader: a command that writes without end holds no more than the window.
+func TestExecWaitsForItsReader(t *testing.T) {
+	onHosts(t, func(t *testing.T, w *world) {
+		s := spec("main", "sleep", "1d")
+		w.runtime.Start(s)
+		out := container.NewOutput(0)
+		out.SetWindow(1 << 12)
+		e := testcheck.Must(w.runtime.Exec(s.Run, []string{"yes"}, container.Streams{Output: out}))
+		read := 0
+		for position := 0; read < 1<<16; {
+			w.wait(t, "a full window", out.Full)
+			entries, next, _, _ := out.Read(position)
+			size := 0
+			for _, entry := range entries {
+				size += len(entry.Text)
+			}
+			if size > 1<<16 {
+				t.Fatalf("%d bytes are held", size)
+			}
+			read, position = read+size, next
+			out.Discard(next)
+		}
+		e.Kill()
+		w.wait(t, "the end", func() bool { return isClosed(e.Done) })
+		testcheck.Equal(t, "code", exitKilled, e.Code())
+	})
+}
+
 func TestExecEndsWithItsClientAndItsContainer(t *testing.T) {
 	onHosts(t, func(t *testing.T, w *world) {
 		s := spec("main", "sleep", "1d")

@@ -105,11 +105,12 @@ type outputStream struct {
 	name   string
 }
 
-func streamName(name string) string { return string(name) }
-
 func (o *outputStream) read(*task, []byte) (int, error) { return 0, io.EOF }
 
 func (o *outputStream) write(t *task, data []byte) (int, error) {
+	if o.output.Full() {
+		t.wait("output to be read", 0, func() bool { return !o.output.Full() })
+	}
 	o.output.Write(t.now(), o.name, data)
 	return len(data), nil
 }

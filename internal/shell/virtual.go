@@ -100,7 +100,7 @@ func duplicate(fd int) func(s *shell) (*handle, error) {
 // logOf opens a descriptor of process 1.
 func logOf(name string) func(s *shell) (*handle, error) {
 	return func(s *shell) (*handle, error) {
-		return &handle{stream: &outputStream{s.t.c.log, streamName(name)}}, nil
+		return &handle{stream: &outputStream{s.t.c.log, name}}, nil
 	}
 }
 

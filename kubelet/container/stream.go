@@ -28,6 +28,8 @@ type Output struct {
 	dropped int
 	max     int
 	closed  bool
+	window  int           // see SetWindow; 0: none
+	wake    func()        // called after Discard; nil: nothing is
 	changed chan struct{} // closed at the next change; nil: no reader waits
 }
 
@@ -48,6 +50,43 @@ func (o *Output) Write(at time.Time, stream string, text []byte) {
 		o.entries = o.entries[1:]
 	}
 	o.notify()
+}
+
+// SetWindow lets the writer wait while it has written that many bytes that were not discarded: the reader calls
+// Discard.
+func (o *Output) SetWindow(bytes int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.window = bytes
+}
+
+// Discard forgets the entries before a position, which were read, and wakes the writer.
+func (o *Output) Discard(position int) {
+	o.mu.Lock()
+	for ; o.dropped < position && len(o.entries) > 0; o.dropped++ {
+		o.size -= len(o.entries[0].Text)
+		o.entries[0] = Entry{}
+		o.entries = o.entries[1:]
+	}
+	wake := o.wake
+	o.mu.Unlock()
+	if wake != nil {
+		wake()
+	}
+}
+
+// Full reports whether the writer should wait; see SetWindow.
+func (o *Output) Full() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.window > 0 && o.size >= o.window && !o.closed
+}
+
+// Wake registers what is called after each Discard, by the reader's goroutine.
+func (o *Output) Wake(wake func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.wake = wake
 }
 
 // Close says that nothing will be written any more.
@@ -88,6 +127,7 @@ type Input struct {
 	data   []byte
 	closed bool
 	wake   func()
+	taken  chan struct{} // closed by the next Take; nil: nothing waits
 }
 
 // NewInput returns an input without data.
@@ -128,6 +168,20 @@ func (i *Input) Wake(wake func()) {
 	i.mu.Unlock()
 }
 
+// Full returns a channel that is closed when some of the data has been taken, if there are that many bytes that were not;
+// otherwise nil. A writer can wait for it.
+func (i *Input) Full(bytes int) <-chan struct{} {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.closed || len(i.data) < bytes {
+		return nil
+	}
+	if i.taken == nil {
+		i.taken = make(chan struct{})
+	}
+	return i.taken
+}
+
 // Ready reports whether Take has data, or never will.
 func (i *Input) Ready() bool {
 	i.mu.Lock()
@@ -141,6 +195,10 @@ func (i *Input) Take(p []byte) (int, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	n := copy(p, i.data)
+	if i.taken != nil && n > 0 {
+		close(i.taken)
+		i.taken = nil
+	}
 	if i.data = i.data[n:]; n == 0 && i.closed {
 		return 0, io.EOF
 	}
