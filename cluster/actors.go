@@ -83,6 +83,7 @@ const (
 	noCalls        = "it counts only in a program with package fake/admission"
 	noTraffic      = "there is no network traffic to allow"
 	containersNote = "volsim runs no images and commands; a pod is Running when its volumes are mounted"
+	shellNote      = "volsim runs no images; its own shell and tools execute the commands of containers"
 )
 
 // by returns the actor of a resource whose objects components act on.
@@ -119,6 +120,8 @@ func (c *Cluster) createWarnings(resource schema.GroupResource) []string {
 		return []string{fmt.Sprintf("volsim stores %s; %s", name, by.stored)}
 	case len(missing) > 0:
 		return []string{fmt.Sprintf("volsim stores %s; component %s, which acts on it, does not run", name, strings.Join(missing, ", "))}
+	case by.note == containersNote && c.containers == ShellContainers:
+		return []string{shellNote}
 	case by.note != "":
 		return []string{by.note}
 	}

@@ -53,22 +53,30 @@ func inMemory(_ *testing.T, c *cluster.Cluster) *clientrest.Config {
 // TestCreationWarnsOfWhatVolsimDoesNotDo creates objects by HTTP and in memory.
 func TestCreationWarnsOfWhatVolsimDoesNotDo(t *testing.T) {
 	t.Parallel()
-	const noContainers = "volsim runs no images and commands; a pod is Running when its volumes are mounted"
+	const (
+		noServices   = "volsim stores services; no controller acts on it"
+		noContainers = "volsim runs no images and commands; a pod is Running when its volumes are mounted"
+		noImages     = "volsim runs no images; its own shell and tools execute the commands of containers"
+	)
 	for _, tt := range []struct {
 		name       string
 		components []string
+		containers cluster.Containers
 		config     func(t *testing.T, c *cluster.Cluster) *clientrest.Config
 		want       []string
 	}{
-		{"all components, by HTTPS", nil, listen, []string{"volsim stores services; no controller acts on it", noContainers}},
-		{"one component, in memory", []string{"pvcontroller"}, inMemory, []string{
-			"volsim stores services; no controller acts on it", "volsim stores pods; component scheduler, kubelet, which acts on it, does not run",
+		{"all components, by HTTPS", nil, "", listen, []string{noServices, noContainers}},
+		{"all components and containers", nil, cluster.ShellContainers, listen, []string{noServices, noImages}},
+		{"one component, in memory", []string{"pvcontroller"}, "", inMemory, []string{
+			noServices, "volsim stores pods; component scheduler, kubelet, which acts on it, does not run",
 			"volsim stores deployments.apps; component deployment, replicaset, which acts on it, does not run",
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c, err := cluster.New(cluster.Config{Components: tt.components, Devices: cluster.Array, Stepped: &sim.SteppedConfig{}})
+			c, err := cluster.New(cluster.Config{
+				Components: tt.components, Devices: cluster.Array, Containers: tt.containers, Stepped: &sim.SteppedConfig{},
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
