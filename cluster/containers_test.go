@@ -1,0 +1,106 @@
+package cluster_test
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/internal/testcheck"
+	"github.com/volsim/volsim/kubelet/container"
+	"github.com/volsim/volsim/sim"
+)
+
+// TestExecAndLogs runs in both hosts: what a container writes, others of the claim read.
+func TestExecAndLogs(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		stepped *sim.SteppedConfig
+	}{{"stepped", &sim.SteppedConfig{}}, {"live", nil}} {
+		t.Run(tt.name, func(t *testing.T) {
+			ctx := t.Context()
+			c := testcheck.Must(cluster.New(cluster.Config{Devices: cluster.Array, Containers: cluster.ShellContainers, Stepped: tt.stepped}))
+			t.Cleanup(func() { testcheck.NoError(t, c.Close()) })
+			testcheck.NoError(t, c.Start(ctx))
+			_, err := c.Client().CoreV1().PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "1Gi"), metav1.CreateOptions{})
+			testcheck.NoError(t, err)
+			pod := cluster.NewPod("web", "data")
+			pod.Spec.Containers[0].Command = []string{"sh", "-c", "echo hello; echo hello > /mnt/data/f; trap exit TERM; sleep infinity"}
+			_, err = c.Client().CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
+			testcheck.NoError(t, err, c.WaitForPod(ctx, "default", "web", corev1.PodRunning))
+			written := testcheck.Must(c.Exec(ctx, "default", "web", "", "sh", "-c", "while [ ! -s /mnt/data/f ]; do sleep 1; done; cat /mnt/data/f; echo oops >&2; exit 3"))
+			testcheck.Equal(t, "result", cluster.Result{Stdout: "hello\n", Stderr: "oops\n", Code: 3}, written)
+			testcheck.Equal(t, "logs", "hello\n", testcheck.Must(c.Logs("default", "web", "main")))
+			testcheck.Equal(t, "file", "hello\n", string(testcheck.Must(c.ReadFile("default", "web", "data", "f"))))
+
+			if _, err := c.Exec(ctx, "default", "none", "", "true"); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("exec in a pod that does not exist: %v", err)
+			}
+			if _, err := c.Logs("default", "web", "none"); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("logs of a container that does not exist: %v", err)
+			}
+			if err := c.Finish(ctx, "default", "web", 0); err == nil {
+				t.Error("a container that runs was finished by hand")
+			}
+		})
+	}
+}
+
+// TestExecInAContainerThatHasExited is refused; its logs remain.
+func TestExecInAContainerThatHasExited(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	c := testcheck.Must(cluster.New(cluster.Config{Devices: cluster.Array, Containers: cluster.ShellContainers, Stepped: &sim.SteppedConfig{}}))
+	t.Cleanup(func() { testcheck.NoError(t, c.Close()) })
+	testcheck.NoError(t, c.Start(ctx))
+	pod := cluster.NewPod("once")
+	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	pod.Spec.Containers[0].Command = []string{"echo", "done"}
+	_, err := c.Client().CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
+	testcheck.NoError(t, err, c.WaitForPod(ctx, "default", "once", corev1.PodSucceeded))
+	if _, err := c.Exec(ctx, "default", "once", "", "true"); !errors.Is(err, container.ErrNotRunning) {
+		t.Errorf("exec: %v", err)
+	}
+	testcheck.Equal(t, "logs", "done\n", testcheck.Must(c.Logs("default", "once", "")))
+}
+
+// TestFinish lets the pods of a job fail once and then succeed, in a world without containers.
+func TestFinish(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	c := testcheck.Must(cluster.New(cluster.Config{Devices: cluster.Array, Stepped: &sim.SteppedConfig{}}))
+	t.Cleanup(func() { testcheck.NoError(t, c.Close()) })
+	testcheck.NoError(t, c.Start(ctx))
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "once"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
+		Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "main", Image: "i"}}},
+	}}}
+	_, err := c.Client().BatchV1().Jobs("default").Create(ctx, job, metav1.CreateOptions{})
+	testcheck.NoError(t, err, c.Run(ctx))
+	for _, code := range []uint8{1, 0} {
+		for _, p := range testcheck.Must(c.Client().CoreV1().Pods("default").List(ctx, metav1.ListOptions{})).Items {
+			if p.Status.Phase == corev1.PodRunning {
+				testcheck.NoError(t, c.Finish(ctx, "default", p.Name, code))
+			}
+		}
+		testcheck.NoError(t, c.Run(ctx))
+	}
+	status := testcheck.Must(c.Client().BatchV1().Jobs("default").Get(ctx, "once", metav1.GetOptions{})).Status
+	testcheck.Equal(t, "failed", 1, status.Failed)
+	testcheck.Equal(t, "succeeded", 1, status.Succeeded)
+	if _, err := c.Exec(ctx, "default", "once", "", "true"); err == nil {
+		t.Error("a command was executed without containers")
+	}
+}
+
+func TestUnknownContainers(t *testing.T) {
+	t.Parallel()
+	_, err := cluster.New(cluster.Config{Devices: cluster.Array, Containers: "docker", Stepped: &sim.SteppedConfig{}})
+	if err == nil || !strings.Contains(err.Error(), `containers "docker": want "none" or "shell"`) {
+		t.Errorf("got %v", err)
+	}
+}
