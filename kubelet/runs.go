@@ -90,31 +90,33 @@ func runOf(pod *corev1.Pod, s *corev1.ContainerStatus) container.Run {
 
 // exitOf returns how a run has ended that the container's status shows as running; nil if it has not.
 func (k *Kubelet) exitOf(pod *corev1.Pod, s *corev1.ContainerStatus, now metav1.Time) *corev1.ContainerStateTerminated {
-	t := &corev1.ContainerStateTerminated{ContainerID: s.ContainerID, FinishedAt: now}
-	if s.State.Running != nil {
-		t.StartedAt = s.State.Running.StartedAt
-	}
 	if k.cfg.Containers == nil {
 		code, exits, _ := exitCode(pod, s.Name, s.RestartCount)
 		if !exits {
 			return nil
 		}
-		t.ExitCode = code
-	} else {
-		state := k.cfg.Containers.State(runOf(pod, s))
-		if !state.Exited {
-			return nil
-		}
-		t.ExitCode, t.StartedAt, t.FinishedAt = state.Code, metav1.NewTime(state.StartedAt), metav1.NewTime(state.FinishedAt)
-		t.Message = state.Message
+		return terminated(s, code, now)
 	}
-	switch {
-	case t.Message != "":
-		t.Reason = reasonStartError
-	case t.ExitCode != 0:
+	state := k.cfg.Containers.State(runOf(pod, s))
+	if !state.Exited {
+		return nil
+	}
+	t := terminated(s, state.Code, metav1.NewTime(state.FinishedAt))
+	t.StartedAt = metav1.NewTime(state.StartedAt)
+	if state.Message != "" {
+		t.Reason, t.Message = reasonStartError, state.Message
+	}
+	return t
+}
+
+// terminated returns the state of a container that has run, and has exited with a code.
+func terminated(s *corev1.ContainerStatus, code int32, at metav1.Time) *corev1.ContainerStateTerminated {
+	t := &corev1.ContainerStateTerminated{Reason: "Completed", ExitCode: code, ContainerID: s.ContainerID, FinishedAt: at}
+	if s.State.Running != nil {
+		t.StartedAt = s.State.Running.StartedAt
+	}
+	if code != 0 {
 		t.Reason = "Error"
-	default:
-		t.Reason = "Completed"
 	}
 	return t
 }
@@ -126,14 +128,7 @@ func (k *Kubelet) stoppedWith(pod *corev1.Pod, s *corev1.ContainerStatus, code i
 			return t
 		}
 	}
-	t := &corev1.ContainerStateTerminated{Reason: "Completed", ExitCode: code, ContainerID: s.ContainerID, FinishedAt: now}
-	if s.State.Running != nil {
-		t.StartedAt = s.State.Running.StartedAt
-	}
-	if code != 0 {
-		t.Reason = "Error"
-	}
-	return t
+	return terminated(s, code, now)
 }
 
 // runsExit reports whether containers exit by themselves, so that each run has to be observed: a runtime runs them,

@@ -24,6 +24,9 @@ type fileStream struct {
 	failed    error
 }
 
+// contentMax is the limit of the size of a file that is changed, since its content is held in memory meanwhile.
+const contentMax = 1 << 30
+
 // A patch is a write at an offset, or at the end of the file if it appends.
 type patch struct {
 	offset int64
@@ -120,7 +123,11 @@ func (f *fileStream) apply(patches []patch) error {
 		if f.appending {
 			at = int64(len(old))
 		}
-		if end := at + p.length(); end > int64(len(old)) {
+		end := at + p.length()
+		if end < 0 || end > contentMax {
+			return syscall.EFBIG
+		}
+		if end > int64(len(old)) {
 			old = append(old, make([]byte, end-int64(len(old)))...)
 		}
 		copy(old[at:], p.data)

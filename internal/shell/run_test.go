@@ -136,6 +136,7 @@ func TestLimits(t *testing.T) {
 		{"script", `printf '#!/bin/sh\n$0\n' >/tmp/s; chmod +x /tmp/s; /tmp/s`, "/tmp/s: " + noFork},
 		{"function", `f() { f; }; f`, "sh: functions are nested too deeply\n"},
 		{"jobs", `while :; do sleep 1d & done`, "sh: " + noFork},
+		{"file", `printf x | dd of=/tmp/f bs=1M seek=5000 2>/tmp/e; head -n 1 /tmp/e >&2; test -s /tmp/f`, "dd: error writing '/tmp/f': File too large\n"},
 		{"memory", `x=1234567890; while :; do x=$x$x; done`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
