@@ -89,6 +89,7 @@ type Kubelet struct {
 	remountsScheduled map[types.UID]struct{}    // the pods in remounts
 	orphans           *sim.Queue[types.UID]     // pods whose directory could not be removed
 
+	// nil without Config.Containers
 	probes     map[probeKey]*probe // see probes.go
 	probeTimes *sim.Queue[probeKey]
 	stopping   map[container.Run]bool // runs that were asked to end
@@ -114,7 +115,6 @@ func New(cfg Config) (*Kubelet, error) {
 	k := &Kubelet{
 		cfg: cfg, known: map[types.UID]*corev1.Pod{}, rejected: map[types.UID]*rejection{}, lifecycles: map[types.UID]lifecycle{},
 		added: map[types.UID]*corev1.Pod{}, remountsScheduled: map[types.UID]struct{}{}, periods: map[string]time.Duration{},
-		probes: map[probeKey]*probe{}, stopping: map[container.Run]bool{},
 		preparations: map[types.UID]*preparation{}, reports: map[types.UID]string{},
 	}
 	k.csi = csi.New(k.csiConfig())

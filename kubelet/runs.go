@@ -74,6 +74,7 @@ func (k *Kubelet) watchRuns() {
 	if k.cfg.Containers == nil {
 		return
 	}
+	k.probes, k.stopping = map[probeKey]*probe{}, map[container.Run]bool{}
 	k.watchProbes()
 	var changed exits
 	k.cfg.Process.Delivery("containers", changed.any, func() { k.pods.Add(changed.take()) })
