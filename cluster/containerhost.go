@@ -41,10 +41,7 @@ func (h containerHost) Containers() container.Runtime {
 	if err != nil {
 		return nil
 	}
-	if k := n.kubelet.Load(); k != nil {
-		return k.Containers()
-	}
-	return nil
+	return n.runtime()
 }
 
 // Now returns the time of the world.
@@ -62,7 +59,7 @@ func (h containerHost) Stopped() <-chan struct{} {
 	return nil
 }
 
-// kubeletConnections are what a kubelet serves from a start to the next stop.
+// kubeletConnections are what a kubelet serves from a start to the next stop, if containers run.
 type kubeletConnections struct {
 	ended chan struct{} // closed by end
 	end   func()        // may be called more than once

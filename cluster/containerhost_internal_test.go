@@ -9,7 +9,7 @@ import (
 
 // TestKubeletConnectionsEnd: they end when the kubelet stops, and with the cluster.
 func TestKubeletConnectionsEnd(t *testing.T) {
-	c := testcheck.Must(New(Config{Nodes: 1, Stepped: &sim.SteppedConfig{}}))
+	c := testcheck.Must(New(Config{Nodes: 1, Containers: ShellContainers, Stepped: &sim.SteppedConfig{}}))
 	testcheck.NoError(t, c.Start(t.Context()))
 	ended := func(stopped <-chan struct{}) bool {
 		select {

@@ -95,21 +95,12 @@ func (c *Cluster) Exec(ctx context.Context, namespace, pod, name string, args ..
 	if err != nil {
 		return Result{}, fmt.Errorf("exec in pod %s/%s: %w", namespace, pod, err)
 	}
-	err = c.Wait(ctx, "command in pod "+namespace+"/"+pod+" to end", func() bool {
-		select {
-		case <-e.Done:
-			return true
-		default:
-			return false
-		}
-	})
+	err = c.Wait(ctx, "command in pod "+namespace+"/"+pod+" to end", e.Ended)
 	if err != nil {
 		e.Kill()
 		return Result{}, err
 	}
-	result := Result{Code: e.Code()}
-	result.Stdout, result.Stderr = textOf(out, container.Stdout), textOf(out, container.Stderr)
-	return result, nil
+	return Result{Stdout: out.Text(container.Stdout), Stderr: out.Text(container.Stderr), Code: e.Code()}, nil
 }
 
 // Logs returns what the current run of a container has written so far, or its last run if it waits for the next.
@@ -123,19 +114,7 @@ func (c *Cluster) Logs(namespace, pod, name string) (string, error) {
 	if out == nil {
 		return "", fmt.Errorf("logs of pod %s/%s: container %s: %w", namespace, pod, run.Container, container.ErrNotRunning)
 	}
-	return textOf(out, ""), nil
-}
-
-// textOf returns what was written to a stream; "" means all.
-func textOf(out *container.Output, stream string) string {
-	var b strings.Builder
-	entries, _, _, _ := out.Read(0)
-	for _, e := range entries {
-		if stream == "" || e.Stream == stream {
-			b.Write(e.Text)
-		}
-	}
-	return b.String()
+	return out.Text(""), nil
 }
 
 // containerRun returns the current run of a container, with its node.

@@ -118,7 +118,9 @@ func (c *Cluster) addNode(cfg Config, n *node) error {
 				return err
 			}
 			n.kubelet.Store(k)
-			n.connections.Store(newKubeletConnections(p.Process))
+			if n.runtime() != nil {
+				n.connections.Store(newKubeletConnections(p.Process))
+			}
 			c.watchDirectories(p.Process.Name(), n, k)
 			return nil
 		},

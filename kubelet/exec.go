@@ -22,24 +22,11 @@ func (k *Kubelet) exec(run container.Run, args []string, limit time.Duration) (c
 	if err != nil {
 		return 0, "", err
 	}
-	done := func() bool {
-		select {
-		case <-e.Done:
-			return true
-		default:
-			return false
-		}
-	}
-	if !k.cfg.Process.Wait("command in "+run.Container+" to end", limit, done) {
+	if !k.cfg.Process.Wait("command in "+run.Container+" to end", limit, e.Ended) {
 		e.Kill()
 		return 0, "", fmt.Errorf("command timed out: %q %w after %s", strings.Join(args, " "), errTimedOut, limit)
 	}
-	var b strings.Builder
-	entries, _, _, _ := out.Read(0)
-	for _, entry := range entries {
-		b.Write(entry.Text)
-	}
-	return e.Code(), b.String(), nil
+	return e.Code(), out.Text(""), nil
 }
 
 // execOutputMax is the number of bytes of a command's output that are kept.

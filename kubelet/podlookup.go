@@ -2,8 +2,6 @@ package kubelet
 
 import (
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/volsim/volsim/kubelet/container"
 )
 
 // Pod returns a pod of the node as the kubelet last saw it, which is read-only, or nil. Of two with the same name it
@@ -19,6 +17,3 @@ func (k *Kubelet) Pod(namespace, name string) *corev1.Pod {
 	}
 	return newest
 }
-
-// Containers returns what runs the node's containers; see Config.Containers. It is safe for concurrent use.
-func (k *Kubelet) Containers() container.Runtime { return k.cfg.Containers }

@@ -34,11 +34,6 @@ const reasonStarted = "Started"
 // Upstream: containerd internal/cri/server, RunContainerError's state.
 const reasonStartError = "StartError"
 
-// defaultPath is the variable PATH of images that define none.
-//
-// Upstream: containerd pkg/oci.
-const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
 // An exits is the pods whose runs have changed. The runtime adds them, on any goroutine.
 type exits struct {
 	mu   sync.Mutex
@@ -192,10 +187,8 @@ func (k *Kubelet) specOf(ctx context.Context, pod *corev1.Pod, c *corev1.Contain
 	if err != nil {
 		return container.Spec{}, err
 	}
-	hostname := cmp.Or(pod.Spec.Hostname, pod.Name)
 	spec := container.Spec{
-		Hostname: hostname, WorkingDir: c.WorkingDir, Stdin: c.Stdin, TTY: c.TTY, Init: isInit(pod, c.Name),
-		Env: slices.Concat([]string{"PATH=" + defaultPath, "HOSTNAME=" + hostname}, known.list()),
+		Hostname: cmp.Or(pod.Spec.Hostname, pod.Name), WorkingDir: c.WorkingDir, TTY: c.TTY, Env: known.list(),
 	}
 	if len(c.Command) > 0 {
 		for _, arg := range slices.Concat(c.Command, c.Args) {

@@ -24,29 +24,12 @@ import (
 	"github.com/volsim/volsim/sim"
 )
 
-// A pipeListener accepts connections in memory, whose time is that of a bubble.
-type pipeListener struct {
-	accept chan net.Conn
-	closed chan struct{}
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.accept:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-func (l *pipeListener) Close() error   { close(l.closed); return nil }
-func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
-
 // A limited world is a server as Listen serves it, on connections in memory.
 type limitedWorld struct {
 	*testing.T
 	server  *fake.Server
 	handler *handler
-	socket  *pipeListener
+	socket  *testworld.PipeListener
 }
 
 // limited runs a test in a bubble, so that no test waits.
@@ -70,16 +53,14 @@ func limitedBy(t *testing.T, of fake.Config, cfg HandlerConfig, test func(w *lim
 
 // serve serves on connections in memory, by HTTP/2 if TLS is configured. The returned function ends it.
 func (w *limitedWorld) serve(secured *tls.Config) (end func()) {
-	w.socket = &pipeListener{make(chan net.Conn), make(chan struct{})}
+	w.socket = testworld.NewPipeListener()
 	served := httpserver.Serve(w.socket, httpserver.Config{Handler: limitTime(w.handler), HeaderBytesMax: headerBytesMax, TLS: secured})
 	return func() { testcheck.NoError(w.T, served.Close()) }
 }
 
 // dial returns a connection.
 func (w *limitedWorld) dial() net.Conn {
-	here, there := net.Pipe()
-	w.socket.accept <- there
-	return here
+	return w.socket.Dial()
 }
 
 // send starts to send text, and returns the connection.
@@ -179,8 +160,8 @@ func TestSlowReaderKeepsItsWatch(t *testing.T) {
 	})
 }
 
-// TestIdleWatchIsKept: an hour without an event, by each version of HTTP.
-func TestIdleWatchIsKept(t *testing.T) {
+// onVersions runs a test in a world of begin for each version of HTTP. get answers a request.
+func onVersions(t *testing.T, begin func(t *testing.T, test func(w *limitedWorld)), test func(w *limitedWorld, get func(path string) *http.Response)) {
 	authority := testcheck.Must(NewAuthority())
 	cert, key, err := authority.NewServer("127.0.0.1")
 	testcheck.NoError(t, err)
@@ -188,7 +169,7 @@ func TestIdleWatchIsKept(t *testing.T) {
 	for i, scheme := range []string{"http", "https"} {
 		version := i + 1
 		t.Run(strconv.Itoa(version), func(t *testing.T) {
-			limited(t, HandlerConfig{}, func(w *limitedWorld) {
+			begin(t, func(w *limitedWorld) {
 				if version == 2 {
 					defer w.serve(secured)()
 				}
@@ -197,19 +178,29 @@ func TestIdleWatchIsKept(t *testing.T) {
 					TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, //nolint:gosec // in memory
 				}
 				defer transport.CloseIdleConnections()
-				resp := testcheck.Must((&http.Client{Transport: transport}).Get(
-					scheme + "://a/api/v1/configmaps?watch=1&fieldSelector=metadata.name!%3Dkube-root-ca.crt"))
-				defer resp.Body.Close()
-				testcheck.Equal(w.T, "version", version, resp.ProtoMajor)
-				events := bufio.NewScanner(resp.Body)
-				for range 3 {
-					time.Sleep(time.Hour) // of the bubble
-					w.createMaps(1)
-					if !events.Scan() {
-						w.Fatalf("the watch has ended: %v", events.Err())
-					}
-				}
+				test(w, func(path string) *http.Response {
+					resp := testcheck.Must((&http.Client{Transport: transport}).Get(scheme + "://a" + path))
+					testcheck.Equal(w.T, "version", version, resp.ProtoMajor)
+					return resp
+				})
 			})
 		})
 	}
+}
+
+// TestIdleWatchIsKept: an hour without an event.
+func TestIdleWatchIsKept(t *testing.T) {
+	begin := func(t *testing.T, test func(w *limitedWorld)) { limited(t, HandlerConfig{}, test) }
+	onVersions(t, begin, func(w *limitedWorld, get func(path string) *http.Response) {
+		resp := get("/api/v1/configmaps?watch=1&fieldSelector=metadata.name!%3Dkube-root-ca.crt")
+		defer resp.Body.Close()
+		events := bufio.NewScanner(resp.Body)
+		for range 3 {
+			time.Sleep(time.Hour) // of the bubble
+			w.createMaps(1)
+			if !events.Scan() {
+				w.Fatalf("the watch has ended: %v", events.Err())
+			}
+		}
+	})
 }

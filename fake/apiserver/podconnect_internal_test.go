@@ -2,10 +2,7 @@ package apiserver
 
 import (
 	"bufio"
-	"context"
-	"crypto/tls"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -86,10 +83,6 @@ func TestKubeletAnswersForALog(t *testing.T) {
 
 // TestIdleLogIsKept follows a log that has a line each hour, by each version of HTTP.
 func TestIdleLogIsKept(t *testing.T) {
-	authority := testcheck.Must(NewAuthority())
-	cert, key, err := authority.NewServer("127.0.0.1")
-	testcheck.NoError(t, err)
-	secured := &tls.Config{Certificates: []tls.Certificate{testcheck.Must(tls.X509KeyPair(cert, key))}}
 	lines := func(w http.ResponseWriter, _ *http.Request) {
 		_ = http.NewResponseController(w).Flush()
 		for range 3 {
@@ -98,25 +91,12 @@ func TestIdleLogIsKept(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 		}
 	}
-	for i, scheme := range []string{"http", "https"} {
-		version := i + 1
-		t.Run(strconv.Itoa(version), func(t *testing.T) {
-			limitedLog(t, lines, func(w *limitedWorld) {
-				if version == 2 {
-					defer w.serve(secured)()
-				}
-				transport := &http.Transport{
-					DialContext:     func(context.Context, string, string) (net.Conn, error) { return w.dial(), nil },
-					TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, //nolint:gosec // in memory
-				}
-				defer transport.CloseIdleConnections()
-				resp := testcheck.Must((&http.Client{Transport: transport}).Get(scheme + "://a" + logPath + "?follow=true"))
-				defer resp.Body.Close()
-				testcheck.Equal(w.T, "version", version, resp.ProtoMajor)
-				testcheck.Equal(w.T, "log", "line\nline\nline\n", string(testcheck.Must(io.ReadAll(resp.Body))))
-			})
-		})
-	}
+	begin := func(t *testing.T, test func(w *limitedWorld)) { limitedLog(t, lines, test) }
+	onVersions(t, begin, func(w *limitedWorld, get func(path string) *http.Response) {
+		resp := get(logPath + "?follow=true")
+		defer resp.Body.Close()
+		testcheck.Equal(w.T, "log", "line\nline\nline\n", string(testcheck.Must(io.ReadAll(resp.Body))))
+	})
 }
 
 // TestClientThatDoesNotReadALogIsCutOff: the kubelet's write fails after a minute.

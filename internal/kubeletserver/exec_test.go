@@ -282,7 +282,7 @@ func TestAccess(t *testing.T) {
 		return fmt.Sprintf(`pods "web" is forbidden: User %q cannot %s resource %q in API group "" in the namespace "default"`, user, verb, resource)
 	}
 	for _, tt := range []struct{ user, log, exec string }{
-		{"nobody", "error: " + forbidden("nobody", "get", "pods/log"), forbidden("nobody", "get", "pods/exec")},
+		{"guest", "error: " + forbidden("guest", "get", "pods/log"), forbidden("guest", "get", "pods/exec")},
 		{"reader", "", forbidden("reader", "get", "pods/exec")},
 		{"viewer", "error: " + forbidden("viewer", "get", "pods/log"), `pods "web" is forbidden: `},
 		{"creator", "error: " + forbidden("creator", "get", "pods/log"), forbidden("creator", "get", "pods/exec")},

@@ -13,24 +13,8 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/testcheck"
+	"github.com/volsim/volsim/internal/testworld"
 )
-
-// A pipeListener accepts connections in memory, whose time is that of a bubble.
-type pipeListener struct {
-	accept chan net.Conn
-	closed chan struct{}
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.accept:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-func (l *pipeListener) Close() error   { close(l.closed); return nil }
-func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
 // connected runs a test in a bubble, with a connection to the kubelet that executes a command. ended has how long its
 // handler took.
@@ -40,7 +24,7 @@ func connected(t *testing.T, command, protocol string, test func(w *world, c *we
 		w.addPod("web", "node-1", "app")
 		w.runtime.start("web", "app")
 		kubelet, ended := w.Kubelet("node-1"), make(chan time.Duration, 1)
-		listener := &pipeListener{make(chan net.Conn), make(chan struct{})}
+		listener := testworld.NewPipeListener()
 		served := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			began := time.Now()
 			kubelet.ServeHTTP(w, r)
@@ -49,9 +33,7 @@ func connected(t *testing.T, command, protocol string, test func(w *world, c *we
 		go func() { _ = served.Serve(listener) }()
 		defer func() { testcheck.NoError(t, served.Close()) }()
 		dialer := websocket.Dialer{Subprotocols: []string{protocol}, NetDialContext: func(context.Context, string, string) (net.Conn, error) {
-			here, there := net.Pipe()
-			listener.accept <- there
-			return here, nil
+			return listener.Dial(), nil
 		}}
 		c, resp, err := dialer.DialContext(t.Context(), "ws://a/exec/default/web/app?input=1&output=1&command="+command, nil)
 		testcheck.NoError(t, err, resp.Body.Close())

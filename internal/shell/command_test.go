@@ -73,6 +73,8 @@ var commandLines = []struct {
 	{`trap 'echo got' USR1; kill -USR1 $$; echo after`, ok("got\nafter\n")},
 	{`trap 'echo int' 2; kill -2 $$`, ok("int\n")},
 	{`(sleep 1; exit 5) & wait $!; echo $?`, ok("5\n")},
+	{`(exit 5) & wait $!; echo $?; wait $!; echo $?`, ok("5\n127\n")},
+	{`i=0; while [ $i -lt 1500 ]; do true & i=$((i + 1)); done; wait; echo $i`, ok("1500\n")},
 	{`sleep 100 & kill $!; wait $!; echo $?`, ok("143\n")},
 	{`sleep 100 & kill -9 $!; wait $!; echo $?`, ok("137\n")},
 	{`sleep 1 & sleep 2 & wait; echo done`, ok("done\n")},

@@ -3,6 +3,7 @@ package shell
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/expand"
@@ -173,12 +174,7 @@ func (s *shell) spawnShell(sub *shell, f func(sub *shell) int) *task {
 }
 
 func allDone(tasks []*task) bool {
-	for _, t := range tasks {
-		if !t.done {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(tasks, func(t *task) bool { return !t.done })
 }
 
 // replace puts a handle, which may be nil, in place of a descriptor.
@@ -201,6 +197,9 @@ func (s *shell) background(st *syntax.Stmt) {
 	foreground := *st
 	foreground.Background = false
 	t := s.spawnShell(sub, func(sub *shell) int { return sub.stmt(&foreground) })
+	if len(s.children) >= tasksMax { // those that have ended and that nothing has waited for
+		s.children = slices.DeleteFunc(s.children, isDone)
+	}
 	s.children = append(s.children, t)
 	s.lastBackground = t.pid
 }

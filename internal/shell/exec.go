@@ -25,7 +25,7 @@ type execution struct {
 // Exec implements container.Runtime.
 func (r *Runtime) Exec(run container.Run, args []string, streams container.Streams) (*container.Execution, error) {
 	r.mu.Lock()
-	c := r.runs[run]
+	c := r.find(run)
 	if c == nil || c.state.Exited || r.down || len(args) == 0 {
 		r.mu.Unlock()
 		return nil, fmt.Errorf("container %q: %w", run.Container, container.ErrNotRunning)

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,9 +66,12 @@ func (s *shell) processOf(arg string) *task {
 func builtinWait(p *proc) int {
 	s := p.s
 	if len(p.args) == 0 {
-		return s.waitFor(s.children, 0)
+		code := s.waitFor(s.children, 0)
+		s.children = slices.DeleteFunc(s.children, isDone)
+		return code
 	}
 	code := 0
+	var waited []*task
 	for _, arg := range p.args {
 		code = exitNotFound
 		for i, child := range s.children {
@@ -75,12 +79,16 @@ func builtinWait(p *proc) int {
 				code = s.waitFor([]*task{child}, 0)
 				if child.done {
 					code = child.code
+					waited = append(waited, child)
 				}
 			}
 		}
 	}
+	s.children = slices.DeleteFunc(s.children, func(child *task) bool { return slices.Contains(waited, child) })
 	return code
 }
+
+func isDone(t *task) bool { return t.done }
 
 // waitFor waits until tasks have ended, and returns status, or that of a signal that interrupted it.
 func (s *shell) waitFor(tasks []*task, status int) int {

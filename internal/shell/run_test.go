@@ -85,6 +85,22 @@ func TestStartTwiceRunsOnce(t *testing.T) {
 	})
 }
 
+// TestOldRunsAreForgotten: the last two runs of a container are kept, with their logs.
+func TestOldRunsAreForgotten(t *testing.T) {
+	onHosts(t, func(t *testing.T, w *world) {
+		s, other := spec("main", "echo", "done"), spec("other", "true")
+		w.finish(t, other)
+		for s.Restarts = range 4 {
+			w.finish(t, s)
+		}
+		previous := s.Run
+		previous.Restarts--
+		testcheck.Equal(t, "runs", []container.Run{previous, s.Run, other.Run}, w.runtime.Runs("pod"))
+		stdout, _ := texts(w.runtime.Log(previous))
+		testcheck.Equal(t, "log", "done\n", stdout)
+	})
+}
+
 func TestContainersShareAVolume(t *testing.T) {
 	onHosts(t, func(t *testing.T, w *world) {
 		reader := spec("reader", "sh", "-c", "until [ -s /a/f ]; do sleep 1; done; cat /a/f")

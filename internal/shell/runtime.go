@@ -36,11 +36,11 @@ type Runtime struct {
 	disk sync.Mutex // held during an access to the disk, so that it is atomic on both hosts
 
 	mu       sync.Mutex
-	runs     map[container.Run]*instance // guarded by mu
-	requests []func()                    // guarded by mu: what the worker does next
-	observer func(pod types.UID)         // guarded by mu; nil: none
-	execs    map[*execution]struct{}     // guarded by mu: those that have not ended
-	down     bool                        // guarded by mu: the process has crashed
+	pods     map[types.UID][]*instance // guarded by mu: sorted by container and number; two for each container at most, or those that have not exited
+	requests []func()                  // guarded by mu: what the worker does next
+	observer func(pod types.UID)       // guarded by mu; nil: none
+	execs    map[*execution]struct{}   // guarded by mu: those that have not ended
+	down     bool                      // guarded by mu: the process has crashed
 }
 
 var _ container.Runtime = (*Runtime)(nil)
@@ -48,7 +48,7 @@ var _ container.Runtime = (*Runtime)(nil)
 // New returns a runtime without containers. Call it while the process is set up.
 func New(cfg Config) *Runtime {
 	cfg.LogBytes = cmp.Or(cfg.LogBytes, logBytes)
-	r := &Runtime{cfg: cfg, runs: map[container.Run]*instance{}, execs: map[*execution]struct{}{}}
+	r := &Runtime{cfg: cfg, pods: map[types.UID][]*instance{}, execs: map[*execution]struct{}{}}
 	cfg.Process.Worker("requests", r.hasRequests, r.handleRequest)
 	cfg.Process.OnCrash(r.crashed)
 	return r
@@ -85,15 +85,39 @@ func (r *Runtime) request(do func()) {
 	r.cfg.Process.Wake()
 }
 
+// find returns a run, or nil. The caller holds mu.
+func (r *Runtime) find(run container.Run) *instance {
+	for _, c := range r.pods[run.Pod] {
+		if c.spec.Run == run {
+			return c
+		}
+	}
+	return nil
+}
+
+// add adds a run, and forgets those of the container before the last one, with their logs. The caller holds mu.
+//
+// Upstream: pkg/kubelet/config, MaxPerPodContainerCount (v1.36).
+func (r *Runtime) add(c *instance) {
+	all := slices.DeleteFunc(r.pods[c.spec.Pod], func(other *instance) bool {
+		return other.spec.Container == c.spec.Container && other.spec.Restarts < c.spec.Restarts-1 && other.state.Exited
+	})
+	all = append(all, c)
+	slices.SortFunc(all, func(a, b *instance) int {
+		return cmp.Or(cmp.Compare(a.spec.Container, b.spec.Container), cmp.Compare(a.spec.Restarts, b.spec.Restarts))
+	})
+	r.pods[c.spec.Pod] = all
+}
+
 // Start implements container.Runtime.
 func (r *Runtime) Start(spec container.Spec) {
 	r.mu.Lock()
-	if r.runs[spec.Run] != nil || r.down {
+	if r.find(spec.Run) != nil || r.down {
 		r.mu.Unlock()
 		return
 	}
 	c := newInstance(r, spec)
-	r.runs[spec.Run] = c
+	r.add(c)
 	r.mu.Unlock()
 	r.request(c.launch)
 	r.changed(spec.Pod)
@@ -103,7 +127,7 @@ func (r *Runtime) Start(spec container.Spec) {
 func (r *Runtime) State(run container.Run) container.State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if c := r.runs[run]; c != nil {
+	if c := r.find(run); c != nil {
 		return c.state
 	}
 	return container.State{}
@@ -120,7 +144,7 @@ func (r *Runtime) Stop(run container.Run, grace time.Duration) {
 func (r *Runtime) running(run container.Run) *instance {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if c := r.runs[run]; c != nil && !c.state.Exited {
+	if c := r.find(run); c != nil && !c.state.Exited {
 		return c
 	}
 	return nil
@@ -131,30 +155,21 @@ func (r *Runtime) Runs(pod types.UID) []container.Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var runs []container.Run
-	for run := range r.runs {
-		if run.Pod == pod {
-			runs = append(runs, run)
-		}
+	for _, c := range r.pods[pod] {
+		runs = append(runs, c.spec.Run)
 	}
-	slices.SortFunc(runs, func(a, b container.Run) int {
-		return cmp.Or(cmp.Compare(a.Container, b.Container), cmp.Compare(a.Restarts, b.Restarts))
-	})
 	return runs
 }
 
 // Remove implements container.Runtime.
 func (r *Runtime) Remove(pod types.UID) {
-	runs := r.Runs(pod)
-	if len(runs) == 0 {
+	r.mu.Lock()
+	removed := r.pods[pod]
+	delete(r.pods, pod)
+	r.mu.Unlock()
+	if len(removed) == 0 {
 		return
 	}
-	r.mu.Lock()
-	removed := make([]*instance, len(runs))
-	for i, run := range runs {
-		removed[i] = r.runs[run]
-		delete(r.runs, run)
-	}
-	r.mu.Unlock()
 	r.request(func() { r.clean(pod, removed) })
 	r.changed(pod)
 }
@@ -178,7 +193,7 @@ func (r *Runtime) clean(pod types.UID, runs []*instance) {
 func (r *Runtime) Log(run container.Run) *container.Output {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if c := r.runs[run]; c != nil {
+	if c := r.find(run); c != nil {
 		return c.log
 	}
 	return nil
@@ -214,12 +229,14 @@ func (r *Runtime) crashed() {
 	r.mu.Lock()
 	r.down, r.requests = true, nil
 	var pods []types.UID
-	for run, c := range r.runs { // any order: the pods are sorted
-		if !c.state.Exited {
-			c.state.Exited, c.state.Code, c.state.FinishedAt = true, exitKilled, r.cfg.Process.Now()
-			pods = append(pods, run.Pod)
+	for pod, runs := range r.pods { // any order: the pods are sorted
+		for _, c := range runs {
+			if !c.state.Exited {
+				c.state.Exited, c.state.Code, c.state.FinishedAt = true, exitKilled, r.cfg.Process.Now()
+				pods = append(pods, pod)
+			}
+			c.log.Close()
 		}
-		c.log.Close()
 	}
 	executions := r.execs
 	r.execs = nil

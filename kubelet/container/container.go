@@ -26,9 +26,8 @@ type Spec struct {
 	WorkingDir string   // "" means /
 	Mounts     []Mount  // sorted by Path, so that one below another comes later
 	Devices    []Device
-	Init       bool // an init container
 	ReadOnly   bool // its root directory is read-only
-	Stdin, TTY bool
+	TTY        bool
 }
 
 // A Mount is a file or directory of the node in a container.
@@ -57,7 +56,8 @@ type State struct {
 // A Runtime runs containers of one node. Its methods may be called at any time by any goroutine; none
 // suspends or blocks.
 type Runtime interface {
-	// Start starts a run, and returns at once. A run that was started before, or has ended, stays as it is.
+	// Start starts a run, and returns at once. A run that was started before, or has ended, stays as it is. Runs of the
+	// container before the previous one may be forgotten, as by Remove.
 	Start(Spec)
 	// State returns the state of a run.
 	State(Run) State

@@ -3,6 +3,7 @@ package container
 import (
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -120,6 +121,18 @@ func (o *Output) Read(position int) (entries []Entry, next int, ended bool, chan
 	return entries, next, false, o.changed
 }
 
+// Text returns what was written to a stream and not dropped; "" means both.
+func (o *Output) Text(stream string) string {
+	var b strings.Builder
+	entries, _, _, _ := o.Read(0)
+	for _, e := range entries {
+		if stream == "" || e.Stream == stream {
+			b.Write(e.Text)
+		}
+	}
+	return b.String()
+}
+
 // An Input is what a command can read. Its writer is a client: Write never blocks. It is safe for concurrent
 // use.
 type Input struct {
@@ -218,4 +231,14 @@ type Execution struct {
 	Done <-chan struct{} // closed when the command has ended
 	Code func() int32    // its exit code; after Done
 	Kill func()          // ends it: the client has gone
+}
+
+// Ended reports whether the command has ended.
+func (e *Execution) Ended() bool {
+	select {
+	case <-e.Done:
+		return true
+	default:
+		return false
+	}
 }
