@@ -51,10 +51,7 @@ func (k *Kubelet) watchPreparations() {
 	k.prepareRetries = sim.NewQueue[types.UID](k.cfg.Process,
 		sim.QueueConfig{Name: "containers again", Background: true})
 	k.prepareRetries.Work(func(_ context.Context, uid types.UID) error {
-		if p := k.preparations[uid]; p != nil && p.stage == failed {
-			p.stage = unprepared
-			k.pods.Add(uid)
-		}
+		k.retryPreparation(uid)
 		return nil
 	})
 }
@@ -127,12 +124,14 @@ func (k *Kubelet) prepareContainer(ctx context.Context, pod *corev1.Pod, c *core
 // endPreparation ends the preparation of a pod whose containers must not start any more. It returns
 // false while a task is at work; the pod is requeued when that ends.
 func (k *Kubelet) endPreparation(uid types.UID) bool {
-	p := k.preparations[uid]
-	if p != nil && p.stage == preparing {
-		p.cancelled = true
-		return false
+	for _, p := range [...]*preparation{k.preparations[uid], k.ephemerals[uid]} {
+		if p != nil && p.stage == preparing {
+			p.cancelled = true
+			return false
+		}
 	}
 	delete(k.preparations, uid)
+	delete(k.ephemerals, uid)
 	return true
 }
 
@@ -149,6 +148,12 @@ func (k *Kubelet) reportFailures(ctx context.Context, pod *corev1.Pod) error {
 	if err := k.reportLifecycle(ctx, pod, creating); err != nil {
 		return err
 	}
+	k.recordFailures(pod, p)
+	return nil
+}
+
+// recordFailures reports each failure that was not reported yet.
+func (k *Kubelet) recordFailures(pod *corev1.Pod, p *preparation) {
 	before := p.reported
 	p.reported = p.failures
 	for _, name := range slices.Sorted(maps.Keys(p.failures)) {
@@ -156,7 +161,6 @@ func (k *Kubelet) reportFailures(ctx context.Context, pod *corev1.Pod) error {
 			k.recorder.Event(containerRef(pod, name), corev1.EventTypeWarning, reasonFailedCreate, "Error: "+why)
 		}
 	}
-	return nil
 }
 
 // containerRef returns a reference to a container of a pod.
@@ -164,8 +168,11 @@ func (k *Kubelet) reportFailures(ctx context.Context, pod *corev1.Pod) error {
 // Upstream: pkg/kubelet/container GenerateContainerRef (v1.36).
 func containerRef(pod *corev1.Pod, name string) *corev1.ObjectReference {
 	field := "spec.containers{" + name + "}"
-	if slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == name }) {
+	switch {
+	case isInit(pod, name):
 		field = "spec.initContainers{" + name + "}"
+	case isEphemeral(pod, name):
+		field = "spec.ephemeralContainers{" + name + "}"
 	}
 	return &corev1.ObjectReference{
 		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
@@ -175,8 +182,7 @@ func containerRef(pod *corev1.Pod, name string) *corev1.ObjectReference {
 }
 
 // addFailures adds to the statuses of waiting containers why they cannot be created.
-func (k *Kubelet) addFailures(pod *corev1.Pod, containers []corev1.ContainerStatus) {
-	p := k.preparations[pod.UID]
+func addFailures(p *preparation, containers []corev1.ContainerStatus) {
 	if p == nil {
 		return
 	}
