@@ -32,10 +32,13 @@ const prepareRetryDelay = 10 * time.Second
 type preparation struct {
 	stage     stage
 	cancelled bool                      // it must end, since the containers must not start any more
-	failures  map[string]string         // errors of the last try, by container
-	reported  map[string]string         // the failures already reported to the pod
+	failures  map[string]failure        // of the last try, by container
+	reported  map[string]failure        // the failures already reported to the pod
 	specs     map[string]container.Spec // what to start, by container; nil without a runtime
 }
+
+// A failure is why a container cannot be created, as in its status.
+type failure struct{ reason, message string }
 
 type stage int
 
@@ -59,7 +62,7 @@ func (k *Kubelet) watchPreparations() {
 // prepare reports whether the containers of a pod with mounted volumes are prepared. If not, it
 // starts the preparation, which requeues the pod when it ends.
 func (k *Kubelet) prepare(pod *corev1.Pod) bool {
-	if k.cfg.Containers == nil && !usesSubPaths(pod) {
+	if k.cfg.Containers == nil && !usesSubPaths(pod) && k.preparations[pod.UID] == nil && !hasInvalidImage(pod) {
 		return true
 	}
 	p := k.preparations[pod.UID]
@@ -90,35 +93,43 @@ func (k *Kubelet) prepareEnded(uid types.UID, p *preparation) {
 // init container that failed.
 //
 // Upstream: pkg/kubelet/kuberuntime SyncPod, startContainer (v1.36).
-func (k *Kubelet) prepareContainers(ctx context.Context, pod *corev1.Pod, p *preparation) map[string]string {
+func (k *Kubelet) prepareContainers(ctx context.Context, pod *corev1.Pod, p *preparation) map[string]failure {
 	p.specs = map[string]container.Spec{}
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		if err := k.prepareContainer(ctx, pod, c, p); err != nil {
-			return map[string]string{c.Name: err.Error()}
+		if why := k.prepareContainer(ctx, pod, c, p); why != (failure{}) {
+			return map[string]failure{c.Name: why}
 		}
 	}
-	failures := map[string]string{}
+	failures := map[string]failure{}
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		if err := k.prepareContainer(ctx, pod, c, p); err != nil {
-			failures[c.Name] = err.Error()
+		if why := k.prepareContainer(ctx, pod, c, p); why != (failure{}) {
+			failures[c.Name] = why
 		}
 	}
 	return failures
 }
 
-// prepareContainer binds the subPaths of a container and decides what it executes.
-func (k *Kubelet) prepareContainer(ctx context.Context, pod *corev1.Pod, c *corev1.Container, p *preparation) error {
+// prepareContainer checks the image of a container, binds its subPaths and decides what it executes. It returns why it
+// cannot be created, or nothing.
+func (k *Kubelet) prepareContainer(ctx context.Context, pod *corev1.Pod, c *corev1.Container, p *preparation) failure {
+	if why := imageFailure(c); why != "" {
+		return failure{reasonInvalidImage, why}
+	}
 	if err := k.bindSubPaths(ctx, pod, c, func() bool { return p.cancelled }); err != nil {
-		return err
+		return failure{reasonConfigError, err.Error()}
 	}
 	if k.cfg.Containers == nil || p.cancelled {
-		return nil
+		p.specs[c.Name] = container.Spec{}
+		return failure{}
 	}
 	spec, err := k.specOf(ctx, pod, c)
+	if err != nil {
+		return failure{reasonConfigError, err.Error()}
+	}
 	p.specs[c.Name] = spec
-	return err
+	return failure{}
 }
 
 // endPreparation ends the preparation of a pod whose containers must not start any more. It returns
@@ -157,9 +168,16 @@ func (k *Kubelet) recordFailures(pod *corev1.Pod, p *preparation) {
 	before := p.reported
 	p.reported = p.failures
 	for _, name := range slices.Sorted(maps.Keys(p.failures)) {
-		if why := p.failures[name]; why != before[name] {
-			k.recorder.Event(containerRef(pod, name), corev1.EventTypeWarning, reasonFailedCreate, "Error: "+why)
+		why := p.failures[name]
+		if why == before[name] {
+			continue
 		}
+		text := why.message
+		if why.reason == reasonInvalidImage {
+			k.recorder.Event(containerRef(pod, name), corev1.EventTypeWarning, reasonInspectFailed, why.message)
+			text = why.reason
+		}
+		k.recorder.Event(containerRef(pod, name), corev1.EventTypeWarning, reasonFailedCreate, "Error: "+text)
 	}
 }
 
@@ -187,8 +205,8 @@ func addFailures(p *preparation, containers []corev1.ContainerStatus) {
 		return
 	}
 	for i := range containers {
-		if why := p.failures[containers[i].Name]; why != "" && containers[i].State.Waiting != nil {
-			containers[i].State.Waiting = &corev1.ContainerStateWaiting{Reason: reasonConfigError, Message: why}
+		if why := p.failures[containers[i].Name]; why.reason != "" && containers[i].State.Waiting != nil {
+			containers[i].State.Waiting = &corev1.ContainerStateWaiting{Reason: why.reason, Message: why.message}
 		}
 	}
 }

@@ -50,9 +50,6 @@ func (k *Kubelet) ephemeralStatuses(pod *corev1.Pod, l lifecycle, now metav1.Tim
 
 // isEphemeralPrepared reports whether an ephemeral container can be started.
 func (k *Kubelet) isEphemeralPrepared(pod *corev1.Pod, c *corev1.Container) bool {
-	if k.cfg.Containers == nil {
-		return true
-	}
 	p := k.ephemerals[pod.UID]
 	if p == nil {
 		return false
@@ -64,12 +61,15 @@ func (k *Kubelet) isEphemeralPrepared(pod *corev1.Pod, c *corev1.Container) bool
 // prepareEphemeral decides what the ephemeral containers of a pod execute that were not started yet. The pod is requeued when
 // it is known.
 func (k *Kubelet) prepareEphemeral(pod *corev1.Pod) {
-	if k.cfg.Containers == nil || len(pod.Spec.EphemeralContainers) == 0 || !k.volumes.Mounted(pod.UID) {
+	if len(pod.Spec.EphemeralContainers) == 0 || !k.volumes.Mounted(pod.UID) {
 		return
 	}
 	p := k.ephemerals[pod.UID]
 	if p == nil {
 		p = &preparation{specs: map[string]container.Spec{}}
+		if k.ephemerals == nil {
+			k.ephemerals = map[types.UID]*preparation{}
+		}
 		k.ephemerals[pod.UID] = p
 	}
 	missing := k.unpreparedEphemerals(pod, p)
@@ -78,12 +78,10 @@ func (k *Kubelet) prepareEphemeral(pod *corev1.Pod) {
 	}
 	p.stage = preparing
 	k.cfg.Process.Spawn("ephemeral containers of "+string(pod.UID), func(ctx context.Context) {
-		failures := map[string]string{}
+		failures := map[string]failure{}
 		for _, c := range missing {
-			if spec, err := k.specOf(ctx, pod, c); err != nil {
-				failures[c.Name] = err.Error()
-			} else {
-				p.specs[c.Name] = spec
+			if why := k.prepareContainer(ctx, pod, c, p); why != (failure{}) {
+				failures[c.Name] = why
 			}
 		}
 		p.failures = failures
@@ -98,7 +96,11 @@ func (k *Kubelet) unpreparedEphemerals(pod *corev1.Pod, p *preparation) []*corev
 		c := ephemeralOf(pod, i)
 		old := containerNamed(pod.Status.EphemeralContainerStatuses, c.Name)
 		_, done := p.specs[c.Name]
-		if !done && old.State.Terminated == nil && !k.cfg.Containers.State(container.Run{Pod: pod.UID, Container: c.Name}).Started {
+		started := old.State.Terminated != nil
+		if k.cfg.Containers != nil {
+			started = started || k.cfg.Containers.State(container.Run{Pod: pod.UID, Container: c.Name}).Started
+		}
+		if !done && !started {
 			missing = append(missing, c)
 		}
 	}

@@ -92,10 +92,10 @@ type Kubelet struct {
 	// nil without Config.Containers
 	probes     map[probeKey]*probe // see probes.go
 	probeTimes *sim.Queue[probeKey]
-	stopping   map[container.Run]bool     // runs that were asked to end
-	ephemerals map[types.UID]*preparation // of ephemeral containers; see ephemeralcontainers.go
+	stopping   map[container.Run]bool // runs that were asked to end
 
 	preparations   map[types.UID]*preparation // see containers.go
+	ephemerals     map[types.UID]*preparation // of ephemeral containers; nil: none were
 	prepareRetries *sim.Queue[types.UID]
 
 	leaseBegun bool                  // the queue has its key

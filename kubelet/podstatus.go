@@ -316,7 +316,7 @@ func hasStarted(s corev1.ContainerStatus) bool {
 func cannotCreate(s *corev1.PodStatus) bool {
 	return slices.ContainsFunc(slices.Concat(s.InitContainerStatuses,
 		s.ContainerStatuses), func(c corev1.ContainerStatus) bool {
-		return c.State.Waiting != nil && c.State.Waiting.Reason == reasonConfigError
+		return c.State.Waiting != nil && (c.State.Waiting.Reason == reasonConfigError || c.State.Waiting.Reason == reasonInvalidImage)
 	})
 }
 

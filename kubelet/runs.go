@@ -70,7 +70,6 @@ func (k *Kubelet) watchRuns() {
 		return
 	}
 	k.probes, k.stopping = map[probeKey]*probe{}, map[container.Run]bool{}
-	k.ephemerals = map[types.UID]*preparation{}
 	k.watchProbes()
 	var changed exits
 	k.cfg.Process.Delivery("containers", changed.any, func() { k.pods.Add(changed.take()) })
