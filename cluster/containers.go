@@ -130,7 +130,7 @@ func (c *Cluster) containerRun(namespace, name, in string) (*node, container.Run
 	if n.runtime() == nil {
 		return nil, container.Run{}, errNoContainers
 	}
-	all := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+	all := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses)
 	if in == "" && len(pod.Spec.Containers) == 1 {
 		in = pod.Spec.Containers[0].Name
 	}

@@ -158,6 +158,11 @@ func (r ResourceClient) resetFields(through subresource) map[fieldpath.APIVersio
 	if r.kind.copyStatus == nil {
 		return nil
 	}
+	version := fieldpath.APIVersion(r.GroupVersionKind().GroupVersion().String())
+	if through == ephemeralSubresource {
+		return map[fieldpath.APIVersion]fieldpath.Filter{version: fieldpath.NewIncludeMatcherFilter(
+			fieldpath.MakePrefixMatcherOrDie("spec", "ephemeralContainers"))}
+	}
 	path := fieldpath.MakePathOrDie
 	reset := fieldpath.NewSet(path("status"))
 	if through == statusSubresource {
@@ -172,7 +177,6 @@ func (r ResourceClient) resetFields(through subresource) map[fieldpath.APIVersio
 			reset.Insert(path("metadata", "labels"))
 		}
 	}
-	version := fieldpath.APIVersion(r.GroupVersionKind().GroupVersion().String())
 	return map[fieldpath.APIVersion]fieldpath.Filter{version: fieldpath.NewExcludeSetFilter(reset)}
 }
 

@@ -231,6 +231,9 @@ func (k *kind) describe(version string) APIResource {
 		r.Verbs = slices.DeleteFunc(slices.Clone(verbs), func(v string) bool { return v == "deletecollection" })
 		sub("finalize", own, "update")
 	}
+	if k.id == "pods" {
+		sub(string(ephemeralSubresource), own, "get", "patch", "update")
+	}
 	if k.scale != nil {
 		sub("scale", k.scale.gvk, "get", "patch", "update")
 	}

@@ -69,7 +69,9 @@ func (p pods) ProxyGet(scheme, name, port, path string, params map[string]string
 	return unservedClient().CoreV1().Pods(p.namespace).ProxyGet(scheme, name, port, path, params)
 }
 
-// UpdateEphemeralContainers returns 404: the server lacks the subresource.
+// UpdateEphemeralContainers adds ephemeral containers to a pod.
+//
+// Upstream: pkg/registry/core/pod/storage EphemeralContainersREST (v1.36).
 func (p pods) UpdateEphemeralContainers(ctx context.Context, _ string, pod *corev1.Pod,
 	opts metav1.UpdateOptions,
 ) (*corev1.Pod, error) {

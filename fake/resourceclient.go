@@ -321,7 +321,8 @@ func (r ResourceClient) changeThrough(name string, sub []string) (change, error)
 	c.subresource = subresource(strings.Join(sub, "/"))
 	switch {
 	case c.subresource == statusSubresource && r.kind.copyStatus != nil,
-		c.subresource == finalizeSubresource && r.kind.id == "namespaces":
+		c.subresource == finalizeSubresource && r.kind.id == "namespaces",
+		c.subresource == ephemeralSubresource && r.kind.id == "pods":
 		return c, nil
 	case r.kind.custom != nil:
 		return c, apierrors.NewNotFound(r.kind.groupResource(), name)

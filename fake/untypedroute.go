@@ -59,9 +59,10 @@ func (w untypedRoute) object(name string, sub []string) (ResourceClient, []strin
 	return r, sub, nil
 }
 
-// readable returns an error unless a subresource can be read. /status can: it is the whole object.
+// readable returns an error unless a subresource can be read. /status and /ephemeralcontainers can: they are the whole object.
 func (r ResourceClient) readable(sub []string) error {
-	if len(sub) == 0 || len(sub) == 1 && sub[0] == string(statusSubresource) && r.kind.copyStatus != nil {
+	if len(sub) == 0 || len(sub) == 1 && (sub[0] == string(statusSubresource) && r.kind.copyStatus != nil ||
+		sub[0] == string(ephemeralSubresource) && r.kind.id == "pods") {
 		return nil
 	}
 	return notFound()

@@ -171,11 +171,12 @@ type change struct {
 type subresource string
 
 const (
-	mainResource        subresource = ""
-	statusSubresource   subresource = "status"
-	finalizeSubresource subresource = "finalize" // of namespaces: spec.finalizers may be written
-	bindingSubresource  subresource = "binding"  // of pods: apply has validated everything
-	scaleSubresource    subresource = "scale"    // in managed fields only: Scale is a kind of its own
+	mainResource         subresource = ""
+	statusSubresource    subresource = "status"
+	finalizeSubresource  subresource = "finalize"            // of namespaces: spec.finalizers may be written
+	bindingSubresource   subresource = "binding"             // of pods: apply has validated everything
+	ephemeralSubresource subresource = "ephemeralcontainers" // of pods: spec.ephemeralContainers may be written
+	scaleSubresource     subresource = "scale"               // in managed fields only: Scale is a kind of its own
 )
 
 // A verdict is what to do with an object.
@@ -305,12 +306,16 @@ func (s *Server) reconcile(k *kind, through subresource, obj, old Object) (Objec
 		k.prepareStatus(s.timestamp(), obj, old)
 	case mainResource:
 		k.prepareUpdate(s.timestamp(), obj, old)
+	case ephemeralSubresource:
+		rules.PrepareEphemeralContainers(obj.(*corev1.Pod), old.(*corev1.Pod))
 	}
 	keepMeta(m, oldMeta)
 	errs := rules.ValidateMetaUpdate(m, oldMeta, k.custom != nil)
 	switch through {
 	case statusSubresource:
 		errs = append(errs, k.validateStatus(obj, old)...)
+	case ephemeralSubresource:
+		errs = append(errs, rules.ValidateEphemeralContainers(obj.(*corev1.Pod), old.(*corev1.Pod))...)
 	case finalizeSubresource:
 		errs = append(errs, rules.ValidateNamespaceFinalize(obj.(*corev1.Namespace))...)
 	default:

@@ -162,9 +162,9 @@ func isCrashLoop(s *corev1.ContainerStatus) bool {
 	return s.State.Waiting != nil && s.State.Waiting.Reason == reasonCrashLoop
 }
 
-// allStatuses returns the statuses of the init containers and containers of a pod.
+// allStatuses returns the statuses of the init containers, containers and ephemeral containers of a pod.
 func allStatuses(s *corev1.PodStatus) []corev1.ContainerStatus {
-	return slices.Concat(s.InitContainerStatuses, s.ContainerStatuses)
+	return slices.Concat(s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses)
 }
 
 // hasEnded reports whether a container has exited and is not restarted.
@@ -247,6 +247,7 @@ func (k *Kubelet) syncContainers(ctx context.Context, pod *corev1.Pod) error {
 		return nil
 	}
 	k.reportInvalid(pod)
+	k.prepareEphemeral(pod)
 	next := k.statusOf(pod, running)
 	defer k.restartLater(pod, &next)
 	if sameReport(&pod.Status, &next) {
@@ -255,6 +256,9 @@ func (k *Kubelet) syncContainers(ctx context.Context, pod *corev1.Pod) error {
 	}
 	if err := k.reportPod(ctx, pod, next, pod.ResourceVersion); err != nil {
 		return err
+	}
+	if p := k.ephemerals[pod.UID]; p != nil {
+		k.recordFailures(pod, p)
 	}
 	k.lifecycles[pod.UID] = running
 	if isTerminal(next.Phase) {
@@ -275,7 +279,8 @@ func (k *Kubelet) syncContainers(ctx context.Context, pod *corev1.Pod) error {
 // isSettled reports whether all containers of a pod run and are ready, as it is reported, and will
 // continue to.
 func isSettled(pod *corev1.Pod) bool {
-	if pod.Annotations[ReadyAnnotation] != "" || pod.Annotations[ExitCodesAnnotation] != "" || len(pod.Spec.ReadinessGates) > 0 {
+	if pod.Annotations[ReadyAnnotation] != "" || pod.Annotations[ExitCodesAnnotation] != "" || len(pod.Spec.ReadinessGates) > 0 ||
+		!ephemeralsSettled(pod) {
 		return false
 	}
 	for i := range pod.Status.ContainerStatuses {
@@ -333,7 +338,8 @@ func (k *Kubelet) restartLater(pod *corev1.Pod, status *corev1.PodStatus) {
 // sameReport reports whether a status says what the pod's own says.
 func sameReport(was, is *corev1.PodStatus) bool {
 	if was.Phase != is.Phase || !apiequality.Semantic.DeepEqual(was.ContainerStatuses, is.ContainerStatuses) ||
-		!apiequality.Semantic.DeepEqual(was.InitContainerStatuses, is.InitContainerStatuses) {
+		!apiequality.Semantic.DeepEqual(was.InitContainerStatuses, is.InitContainerStatuses) ||
+		!apiequality.Semantic.DeepEqual(was.EphemeralContainerStatuses, is.EphemeralContainerStatuses) {
 		return false
 	}
 	for _, to := range is.Conditions {

@@ -32,10 +32,13 @@ const prepareRetryDelay = 10 * time.Second
 type preparation struct {
 	stage     stage
 	cancelled bool                      // it must end, since the containers must not start any more
-	failures  map[string]string         // errors of the last try, by container
-	reported  map[string]string         // the failures already reported to the pod
+	failures  map[string]failure        // of the last try, by container
+	reported  map[string]failure        // the failures already reported to the pod
 	specs     map[string]container.Spec // what to start, by container; nil without a runtime
 }
+
+// A failure is why a container cannot be created, as in its status.
+type failure struct{ reason, message string }
 
 type stage int
 
@@ -51,10 +54,7 @@ func (k *Kubelet) watchPreparations() {
 	k.prepareRetries = sim.NewQueue[types.UID](k.cfg.Process,
 		sim.QueueConfig{Name: "containers again", Background: true})
 	k.prepareRetries.Work(func(_ context.Context, uid types.UID) error {
-		if p := k.preparations[uid]; p != nil && p.stage == failed {
-			p.stage = unprepared
-			k.pods.Add(uid)
-		}
+		k.retryPreparation(uid)
 		return nil
 	})
 }
@@ -62,7 +62,7 @@ func (k *Kubelet) watchPreparations() {
 // prepare reports whether the containers of a pod with mounted volumes are prepared. If not, it
 // starts the preparation, which requeues the pod when it ends.
 func (k *Kubelet) prepare(pod *corev1.Pod) bool {
-	if k.cfg.Containers == nil && !usesSubPaths(pod) {
+	if k.cfg.Containers == nil && !usesSubPaths(pod) && k.preparations[pod.UID] == nil && !hasInvalidImage(pod) {
 		return true
 	}
 	p := k.preparations[pod.UID]
@@ -93,46 +93,56 @@ func (k *Kubelet) prepareEnded(uid types.UID, p *preparation) {
 // init container that failed.
 //
 // Upstream: pkg/kubelet/kuberuntime SyncPod, startContainer (v1.36).
-func (k *Kubelet) prepareContainers(ctx context.Context, pod *corev1.Pod, p *preparation) map[string]string {
+func (k *Kubelet) prepareContainers(ctx context.Context, pod *corev1.Pod, p *preparation) map[string]failure {
 	p.specs = map[string]container.Spec{}
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		if err := k.prepareContainer(ctx, pod, c, p); err != nil {
-			return map[string]string{c.Name: err.Error()}
+		if why := k.prepareContainer(ctx, pod, c, p); why != (failure{}) {
+			return map[string]failure{c.Name: why}
 		}
 	}
-	failures := map[string]string{}
+	failures := map[string]failure{}
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		if err := k.prepareContainer(ctx, pod, c, p); err != nil {
-			failures[c.Name] = err.Error()
+		if why := k.prepareContainer(ctx, pod, c, p); why != (failure{}) {
+			failures[c.Name] = why
 		}
 	}
 	return failures
 }
 
-// prepareContainer binds the subPaths of a container and decides what it executes.
-func (k *Kubelet) prepareContainer(ctx context.Context, pod *corev1.Pod, c *corev1.Container, p *preparation) error {
+// prepareContainer checks the image of a container, binds its subPaths and decides what it executes. It returns why it
+// cannot be created, or nothing.
+func (k *Kubelet) prepareContainer(ctx context.Context, pod *corev1.Pod, c *corev1.Container, p *preparation) failure {
+	if why := imageFailure(c); why != "" {
+		return failure{reasonInvalidImage, why}
+	}
 	if err := k.bindSubPaths(ctx, pod, c, func() bool { return p.cancelled }); err != nil {
-		return err
+		return failure{reasonConfigError, err.Error()}
 	}
 	if k.cfg.Containers == nil || p.cancelled {
-		return nil
+		p.specs[c.Name] = container.Spec{}
+		return failure{}
 	}
 	spec, err := k.specOf(ctx, pod, c)
+	if err != nil {
+		return failure{reasonConfigError, err.Error()}
+	}
 	p.specs[c.Name] = spec
-	return err
+	return failure{}
 }
 
 // endPreparation ends the preparation of a pod whose containers must not start any more. It returns
 // false while a task is at work; the pod is requeued when that ends.
 func (k *Kubelet) endPreparation(uid types.UID) bool {
-	p := k.preparations[uid]
-	if p != nil && p.stage == preparing {
-		p.cancelled = true
-		return false
+	for _, p := range [...]*preparation{k.preparations[uid], k.ephemerals[uid]} {
+		if p != nil && p.stage == preparing {
+			p.cancelled = true
+			return false
+		}
 	}
 	delete(k.preparations, uid)
+	delete(k.ephemerals, uid)
 	return true
 }
 
@@ -149,14 +159,26 @@ func (k *Kubelet) reportFailures(ctx context.Context, pod *corev1.Pod) error {
 	if err := k.reportLifecycle(ctx, pod, creating); err != nil {
 		return err
 	}
+	k.recordFailures(pod, p)
+	return nil
+}
+
+// recordFailures reports each failure that was not reported yet.
+func (k *Kubelet) recordFailures(pod *corev1.Pod, p *preparation) {
 	before := p.reported
 	p.reported = p.failures
 	for _, name := range slices.Sorted(maps.Keys(p.failures)) {
-		if why := p.failures[name]; why != before[name] {
-			k.recorder.Event(containerRef(pod, name), corev1.EventTypeWarning, reasonFailedCreate, "Error: "+why)
+		why := p.failures[name]
+		if why == before[name] {
+			continue
 		}
+		text := why.message
+		if why.reason == reasonInvalidImage {
+			k.recorder.Event(containerRef(pod, name), corev1.EventTypeWarning, reasonInspectFailed, why.message)
+			text = why.reason
+		}
+		k.recorder.Event(containerRef(pod, name), corev1.EventTypeWarning, reasonFailedCreate, "Error: "+text)
 	}
-	return nil
 }
 
 // containerRef returns a reference to a container of a pod.
@@ -164,8 +186,11 @@ func (k *Kubelet) reportFailures(ctx context.Context, pod *corev1.Pod) error {
 // Upstream: pkg/kubelet/container GenerateContainerRef (v1.36).
 func containerRef(pod *corev1.Pod, name string) *corev1.ObjectReference {
 	field := "spec.containers{" + name + "}"
-	if slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == name }) {
+	switch {
+	case isInit(pod, name):
 		field = "spec.initContainers{" + name + "}"
+	case isEphemeral(pod, name):
+		field = "spec.ephemeralContainers{" + name + "}"
 	}
 	return &corev1.ObjectReference{
 		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
@@ -175,14 +200,13 @@ func containerRef(pod *corev1.Pod, name string) *corev1.ObjectReference {
 }
 
 // addFailures adds to the statuses of waiting containers why they cannot be created.
-func (k *Kubelet) addFailures(pod *corev1.Pod, containers []corev1.ContainerStatus) {
-	p := k.preparations[pod.UID]
+func addFailures(p *preparation, containers []corev1.ContainerStatus) {
 	if p == nil {
 		return
 	}
 	for i := range containers {
-		if why := p.failures[containers[i].Name]; why != "" && containers[i].State.Waiting != nil {
-			containers[i].State.Waiting = &corev1.ContainerStateWaiting{Reason: reasonConfigError, Message: why}
+		if why := p.failures[containers[i].Name]; why.reason != "" && containers[i].State.Waiting != nil {
+			containers[i].State.Waiting = &corev1.ContainerStateWaiting{Reason: why.reason, Message: why.message}
 		}
 	}
 }

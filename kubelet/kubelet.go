@@ -95,6 +95,7 @@ type Kubelet struct {
 	stopping   map[container.Run]bool // runs that were asked to end
 
 	preparations   map[types.UID]*preparation // see containers.go
+	ephemerals     map[types.UID]*preparation // of ephemeral containers; nil: none were
 	prepareRetries *sim.Queue[types.UID]
 
 	leaseBegun bool                  // the queue has its key

@@ -113,13 +113,15 @@ func (k *Kubelet) statusOf(pod *corev1.Pod, l lifecycle) corev1.PodStatus {
 	for i := range pod.Spec.Containers {
 		s.ContainerStatuses = append(s.ContainerStatuses, k.containerStatus(pod, &pod.Spec.Containers[i], ofContainers, now))
 	}
+	s.EphemeralContainerStatuses = k.ephemeralStatuses(pod, l, now)
 	s.Phase = k.phaseOf(pod, l, &s, initialized)
 	if isTerminal(s.Phase) {
 		l = ended
 		endSidecars(pod, s.InitContainerStatuses, now)
 	}
-	k.addFailures(pod, s.InitContainerStatuses)
-	k.addFailures(pod, s.ContainerStatuses)
+	addFailures(k.preparations[pod.UID], s.InitContainerStatuses)
+	addFailures(k.preparations[pod.UID], s.ContainerStatuses)
+	addFailures(k.ephemerals[pod.UID], s.EphemeralContainerStatuses)
 	s.Conditions = conditionsOf(pod, &s, l, now)
 	return s
 }
@@ -182,7 +184,7 @@ func (k *Kubelet) containerStatus(pod *corev1.Pod, c *corev1.Container, l lifecy
 	case l == ended && s.LastTerminationState.Terminated != nil:
 		s.State.Terminated = &corev1.ContainerStateTerminated{
 			Reason:  lostReason,
-			Message: "The container could not be located when the pod was terminated", ExitCode: lostExit,
+			Message: lostMessage, ExitCode: lostExit,
 		}
 	default:
 		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: waitingReason(pod)}
@@ -207,13 +209,14 @@ func (k *Kubelet) nextStatus(c *corev1.Container, old *corev1.ContainerStatus) c
 	return s
 }
 
-// Reason and exit code of containers whose result is unknown; exit code of those that are killed.
+// Reason, message and exit code of containers whose result is unknown; exit code of those that are killed.
 //
 // Upstream: pkg/kubelet/container ContainerReasonStatusUnknown (v1.36).
 const (
-	lostReason = "ContainerStatusUnknown"
-	lostExit   = 137
-	killedExit = 137
+	lostReason  = "ContainerStatusUnknown"
+	lostMessage = "The container could not be located when the pod was terminated"
+	lostExit    = 137
+	killedExit  = 137
 )
 
 func containerNamed(all []corev1.ContainerStatus, name string) corev1.ContainerStatus {
@@ -313,7 +316,7 @@ func hasStarted(s corev1.ContainerStatus) bool {
 func cannotCreate(s *corev1.PodStatus) bool {
 	return slices.ContainsFunc(slices.Concat(s.InitContainerStatuses,
 		s.ContainerStatuses), func(c corev1.ContainerStatus) bool {
-		return c.State.Waiting != nil && c.State.Waiting.Reason == reasonConfigError
+		return c.State.Waiting != nil && (c.State.Waiting.Reason == reasonConfigError || c.State.Waiting.Reason == reasonInvalidImage)
 	})
 }
 

@@ -183,5 +183,10 @@ func containerOf(pod *corev1.Pod, name string) *corev1.Container {
 			}
 		}
 	}
+	for i := range pod.Spec.EphemeralContainers {
+		if pod.Spec.EphemeralContainers[i].Name == name {
+			return ephemeralOf(pod, i)
+		}
+	}
 	return nil
 }

@@ -152,10 +152,10 @@ func (k *Kubelet) startRuns(pod *corev1.Pod, s *corev1.PodStatus) {
 			k.beginProbes(c, run, &status)
 			continue
 		}
-		if !k.volumes.Mounted(pod.UID) || !k.prepare(pod) {
-			return
+		spec, known := k.specFor(pod, status.Name)
+		if !known {
+			continue
 		}
-		spec := k.preparations[pod.UID].specs[status.Name]
 		spec.Run = run
 		k.cfg.Containers.Start(spec)
 		k.beginProbes(c, run, &corev1.ContainerStatus{})

@@ -120,7 +120,7 @@ func (v *resourceRequest) negotiate() error {
 // actions have none.
 func (v *resourceRequest) convertsToTable() bool {
 	switch v.sub {
-	case "", "status", "scale":
+	case "", "status", "scale", "ephemeralcontainers":
 		return slices.Contains(v.apiResource.Verbs, "get")
 	}
 	return false

@@ -223,7 +223,7 @@ func (r *run) fillIdentity(s step, req Request, body any) any {
 	}
 	meta, _ := obj["metadata"].(map[string]any)
 	fill := map[string]any{}
-	if s.sub == "" || s.sub == "status" || s.sub == "finalize" {
+	if s.sub == "" || s.sub == "status" || s.sub == "finalize" || s.sub == "ephemeralcontainers" {
 		fill["apiVersion"], fill["kind"] = s.resource.GroupVersion().String(), s.resource.kind
 	}
 	if _, named := meta["name"]; !named && req.Name != "" {

@@ -43,7 +43,7 @@ func TestKubectl(t *testing.T) {
 			if filepath.Base(env.WorkDir) == "script-admission" {
 				cfg.API.Services = scriptWebhooks
 			}
-			if filepath.Base(env.WorkDir) == "script-containers" {
+			if strings.HasPrefix(filepath.Base(env.WorkDir), "script-containers") {
 				cfg.Containers = cluster.ShellContainers
 			}
 			w, err := serveCluster(cfg)

@@ -64,6 +64,9 @@ func defaultPodSpec(spec *corev1.PodSpec) {
 	for i := range spec.Containers {
 		defaultContainer(&spec.Containers[i])
 	}
+	for i := range spec.EphemeralContainers {
+		defaultContainer((*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon))
+	}
 	for i := range spec.Volumes {
 		defaultPodVolume(&spec.Volumes[i].VolumeSource)
 	}
