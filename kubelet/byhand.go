@@ -203,7 +203,7 @@ func (k *Kubelet) advance(pod *corev1.Pod, c *corev1.Container, s, old *corev1.C
 		}
 		s.State.Running = old.State.Running
 	case last == nil:
-		k.startContainer(pod, s, now)
+		k.startPrepared(pod, c, s, old, now)
 	default:
 		s.LastTerminationState.Terminated = last
 		if delay := backOffOf(old.RestartCount, last); !k.isOfEarlierBoot(old) && now.Time.Before(last.FinishedAt.Add(delay)) {
@@ -215,7 +215,7 @@ func (k *Kubelet) advance(pod *corev1.Pod, c *corev1.Container, s, old *corev1.C
 			break
 		}
 		s.RestartCount++
-		k.startContainer(pod, s, now)
+		k.startPrepared(pod, c, s, old, now)
 	}
 	started := s.State.Running != nil
 	ready := started
@@ -226,6 +226,26 @@ func (k *Kubelet) advance(pod *corev1.Pod, c *corev1.Container, s, old *corev1.C
 		ready = ready && started && k.passes(c, run, readinessProbe, same && old.Ready)
 	}
 	s.Started, s.Ready = &started, ready
+}
+
+// startPrepared is startContainer if the container is prepared. Otherwise it stays as it is until it is, or waits if
+// it cannot be created.
+//
+// Differs: the restart count of a container that cannot be created is that of its next run.
+func (k *Kubelet) startPrepared(pod *corev1.Pod, c *corev1.Container, s, old *corev1.ContainerStatus, now metav1.Time) {
+	if k.cfg.Containers == nil || k.isPrepared(pod, c) {
+		k.startContainer(pod, s, now)
+		return
+	}
+	if p := k.preparations[pod.UID]; p != nil && p.failures[c.Name] != (failure{}) {
+		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: waitingReason(pod)}
+		return
+	}
+	if old.Name == "" || k.containerStopped(old) {
+		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: waitingReason(pod)}
+		return
+	}
+	*s = *old
 }
 
 // startContainer sets the state of a container that starts.
@@ -249,6 +269,7 @@ func (k *Kubelet) syncContainers(ctx context.Context, pod *corev1.Pod) error {
 	k.reportInvalid(pod)
 	k.prepareEphemeral(pod)
 	next := k.statusOf(pod, running)
+	defer k.prepareWanted(pod)
 	defer k.restartLater(pod, &next)
 	if sameReport(&pod.Status, &next) {
 		k.startRuns(pod, &next)
@@ -257,8 +278,10 @@ func (k *Kubelet) syncContainers(ctx context.Context, pod *corev1.Pod) error {
 	if err := k.reportPod(ctx, pod, next, pod.ResourceVersion); err != nil {
 		return err
 	}
-	if p := k.ephemerals[pod.UID]; p != nil {
-		k.recordFailures(pod, p)
+	for _, p := range []*preparation{k.preparations[pod.UID], k.ephemerals[pod.UID]} {
+		if p != nil {
+			k.recordFailures(pod, p)
+		}
 	}
 	k.lifecycles[pod.UID] = running
 	if isTerminal(next.Phase) {
@@ -330,7 +353,9 @@ func (k *Kubelet) restartLater(pod *corev1.Pod, status *corev1.PodStatus) {
 		if isCrashLoop(&s) {
 			last := s.LastTerminationState.Terminated
 			end := last.FinishedAt.Add(backOffOf(s.RestartCount, last))
-			k.pods.AddAfter(pod.UID, max(0, end.Sub(k.cfg.Process.Now())))
+			if delay := end.Sub(k.cfg.Process.Now()); delay > 0 { // otherwise it is being prepared
+				k.pods.AddAfter(pod.UID, delay)
+			}
 		}
 	}
 }

@@ -158,6 +158,9 @@ func (k *Kubelet) startRuns(pod *corev1.Pod, s *corev1.PodStatus) {
 		}
 		spec.Run = run
 		k.cfg.Containers.Start(spec)
+		if p := k.preparations[pod.UID]; p != nil {
+			delete(p.specs, status.Name)
+		}
 		k.beginProbes(c, run, &corev1.ContainerStatus{})
 		k.recorder.Event(containerRef(pod, status.Name), corev1.EventTypeNormal, reasonStarted, "Container started")
 	}
