@@ -14,6 +14,7 @@ import (
 	"k8s.io/kubernetes/test/e2e/framework"
 	"k8s.io/kubernetes/test/e2e/framework/testfiles"
 	"k8s.io/kubernetes/test/e2e/storage/external"
+	e2etestingmanifests "k8s.io/kubernetes/test/e2e/testing-manifests"
 
 	"github.com/volsim/volsim/cluster"
 	_ "github.com/volsim/volsim/fake/crd"
@@ -81,6 +82,7 @@ func configure(t *testing.T, k *kubectl) types.SuiteConfig {
 		t.Fatal(err)
 	}
 	testfiles.AddFileSource(testfiles.RootFileSource{Root: wd})
+	testfiles.AddFileSource(e2etestingmanifests.GetE2ETestingManifestsFS())
 	if err := external.AddDriverDefinition(filepath.Join("testdata", *devicesFlag+".yaml")); err != nil {
 		t.Fatal(err)
 	}
