@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -22,7 +23,10 @@ import (
 
 // kubectlStub passes its arguments to the test, and prints its answer. The real kubectl would have a connection
 // of this machine, which does not wait durably, so that the time of the bubble would stand still.
+// Several may run at the same time; a lock lets them ask one after the other.
 const kubectlStub = `#!/bin/sh
+exec 9>"$0.lock"
+flock 9
 for arg; do printf '%s\0' "$arg"; done >"$0.request"
 exec 3<"$0.answer"
 read -r code <&3
@@ -34,6 +38,7 @@ exit $code
 type kubectl struct {
 	path   string
 	config *rest.Config
+	mu     sync.Mutex // held while a run is answered
 }
 
 // newKubectl writes the stub.
@@ -61,6 +66,8 @@ func (k *kubectl) Write(p []byte) (int, error) {
 
 // answer answers one run.
 func (k *kubectl) answer() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	request, err := os.ReadFile(k.path + ".request")
 	if err != nil {
 		panic(err)

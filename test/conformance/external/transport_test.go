@@ -2,10 +2,12 @@ package external
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"testing"
+	"time"
 
 	"github.com/gorilla/websocket"
 	"k8s.io/client-go/rest"
@@ -65,7 +67,37 @@ func (c *connection) WrapTransport(rt http.RoundTripper) http.RoundTripper {
 	if socket, ok := rt.(*wsroundtripper.RoundTripper); ok {
 		return webSocket{c.pipes, socket}
 	}
-	return c.requests
+	return delayed{c.requests}
+}
+
+// requestTime is the time of the cluster that passes before a request that changes something, and before an event of a watch
+// arrives. The suite relies on it, as on that of a network: the controllers have seen a change before the next one is
+// made, and the suite has the response to a request before it sees what the controllers did about it.
+const requestTime = time.Millisecond
+
+// delayed makes requests that take time.
+type delayed struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (d delayed) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method != http.MethodGet {
+		time.Sleep(requestTime)
+	}
+	resp, err := d.RoundTripper.RoundTrip(req)
+	if err == nil && req.URL.Query().Has("watch") {
+		resp.Body = delayedBody{resp.Body}
+	}
+	return resp, err
+}
+
+// delayedBody is the body of a watch.
+type delayedBody struct{ io.ReadCloser }
+
+// Read implements io.Reader.
+func (b delayedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	time.Sleep(requestTime)
+	return n, err
 }
 
 // A webSocket opens a WebSocket over a pipe.
