@@ -339,7 +339,8 @@ func (k *Kubelet) restartLater(pod *corev1.Pod, status *corev1.PodStatus) {
 func sameReport(was, is *corev1.PodStatus) bool {
 	if was.Phase != is.Phase || !apiequality.Semantic.DeepEqual(was.ContainerStatuses, is.ContainerStatuses) ||
 		!apiequality.Semantic.DeepEqual(was.InitContainerStatuses, is.InitContainerStatuses) ||
-		!apiequality.Semantic.DeepEqual(was.EphemeralContainerStatuses, is.EphemeralContainerStatuses) {
+		len(was.EphemeralContainerStatuses)+len(is.EphemeralContainerStatuses) > 0 &&
+			!apiequality.Semantic.DeepEqual(was.EphemeralContainerStatuses, is.EphemeralContainerStatuses) {
 		return false
 	}
 	for _, to := range is.Conditions {
