@@ -151,10 +151,15 @@ func backOffOf(restartCount int32, last *corev1.ContainerStateTerminated) time.D
 // lastRun returns how the last run of a container ended that does not run now and may be restarted.
 // nil means that the container runs, or has not run yet, or waits to run again after a boot.
 func lastRun(s *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
-	if isCrashLoop(s) {
+	if waitsToRestart(s) {
 		return s.LastTerminationState.Terminated
 	}
 	return s.State.Terminated
+}
+
+// waitsToRestart reports whether a container has exited and waits for its next run.
+func waitsToRestart(s *corev1.ContainerStatus) bool {
+	return isCrashLoop(s) || s.State.Waiting != nil && s.State.Waiting.Reason == reasonPostStartError
 }
 
 // isCrashLoop reports whether a container waits for the end of its back-off.
@@ -203,7 +208,7 @@ func (k *Kubelet) advance(pod *corev1.Pod, c *corev1.Container, s, old *corev1.C
 		}
 		s.State.Running = old.State.Running
 	case last == nil:
-		k.startContainer(pod, s, now)
+		k.launch(pod, c, s, old, now)
 	default:
 		s.LastTerminationState.Terminated = last
 		if delay := backOffOf(old.RestartCount, last); !k.isOfEarlierBoot(old) && now.Time.Before(last.FinishedAt.Add(delay)) {
@@ -215,7 +220,7 @@ func (k *Kubelet) advance(pod *corev1.Pod, c *corev1.Container, s, old *corev1.C
 			break
 		}
 		s.RestartCount++
-		k.startContainer(pod, s, now)
+		k.launch(pod, c, s, old, now)
 	}
 	started := s.State.Running != nil
 	ready := started
@@ -230,11 +235,17 @@ func (k *Kubelet) advance(pod *corev1.Pod, c *corev1.Container, s, old *corev1.C
 
 // startContainer sets the state of a container that starts.
 func (k *Kubelet) startContainer(pod *corev1.Pod, s *corev1.ContainerStatus, now metav1.Time) {
-	s.ContainerID = k.containerPrefix() + string(pod.UID) + "/" + s.Name
-	if s.RestartCount > 0 {
-		s.ContainerID += "/" + strconv.Itoa(int(s.RestartCount))
-	}
+	s.ContainerID = k.containerID(pod, s)
 	s.State.Running = &corev1.ContainerStateRunning{StartedAt: now}
+}
+
+// containerID returns the ID of a container's run.
+func (k *Kubelet) containerID(pod *corev1.Pod, s *corev1.ContainerStatus) string {
+	id := k.containerPrefix() + string(pod.UID) + "/" + s.Name
+	if s.RestartCount > 0 {
+		id += "/" + strconv.Itoa(int(s.RestartCount))
+	}
+	return id
 }
 
 // syncContainers lets containers of a running pod exit, restarts them, and reports their readiness.
@@ -327,7 +338,7 @@ func (k *Kubelet) reportInvalid(pod *corev1.Pod) {
 // restartLater requeues a pod for the end of the back-off of its containers.
 func (k *Kubelet) restartLater(pod *corev1.Pod, status *corev1.PodStatus) {
 	for _, s := range allStatuses(status) {
-		if isCrashLoop(&s) {
+		if waitsToRestart(&s) && !k.hookExecutes(pod, &s) {
 			last := s.LastTerminationState.Terminated
 			end := last.FinishedAt.Add(backOffOf(s.RestartCount, last))
 			k.pods.AddAfter(pod.UID, max(0, end.Sub(k.cfg.Process.Now())))

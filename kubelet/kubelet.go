@@ -92,7 +92,8 @@ type Kubelet struct {
 	// nil without Config.Containers
 	probes     map[probeKey]*probe // see probes.go
 	probeTimes *sim.Queue[probeKey]
-	stopping   map[container.Run]bool // runs that were asked to end
+	stopping   map[container.Run]bool       // runs that were asked to end
+	postStarts map[container.Run]*postStart // see poststart.go
 
 	preparations   map[types.UID]*preparation // see containers.go
 	ephemerals     map[types.UID]*preparation // of ephemeral containers; nil: none were

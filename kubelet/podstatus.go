@@ -136,13 +136,18 @@ func (k *Kubelet) phaseOf(pod *corev1.Pod, l lifecycle, s *corev1.PodStatus, ini
 		return corev1.PodSucceeded
 	case l == ended || initFailed(pod, s.InitContainerStatuses):
 		return corev1.PodFailed
-	case l == running && initialized:
+	case l == running && initialized && (pod.Status.Phase == corev1.PodRunning || !slices.ContainsFunc(s.ContainerStatuses, neverStarted)):
 		return phaseOfContainers(pod, s.ContainerStatuses)
 	case pod.Status.Phase == corev1.PodRunning:
 		return corev1.PodRunning
 	default:
 		return corev1.PodPending
 	}
+}
+
+// neverStarted reports whether a container has not run yet.
+func neverStarted(s corev1.ContainerStatus) bool {
+	return s.State.Waiting != nil && s.LastTerminationState.Terminated == nil
 }
 
 // hasFailed reports whether a container has exited with an error.

@@ -70,6 +70,7 @@ func (k *Kubelet) watchRuns() {
 		return
 	}
 	k.probes, k.stopping = map[probeKey]*probe{}, map[container.Run]bool{}
+	k.postStarts = map[container.Run]*postStart{}
 	k.watchProbes()
 	var changed exits
 	k.cfg.Process.Delivery("containers", changed.any, func() { k.pods.Add(changed.take()) })
@@ -152,15 +153,19 @@ func (k *Kubelet) startRuns(pod *corev1.Pod, s *corev1.PodStatus) {
 			k.beginProbes(c, run, &status)
 			continue
 		}
-		spec, known := k.specFor(pod, status.Name)
-		if !known {
-			continue
+		if spec, known := k.specFor(pod, status.Name); known {
+			k.startRun(pod, spec, run)
+			k.beginProbes(c, run, &corev1.ContainerStatus{})
 		}
-		spec.Run = run
-		k.cfg.Containers.Start(spec)
-		k.beginProbes(c, run, &corev1.ContainerStatus{})
-		k.recorder.Event(containerRef(pod, status.Name), corev1.EventTypeNormal, reasonStarted, "Container started")
 	}
+	k.startHooked(pod, s)
+}
+
+// startRun starts a run.
+func (k *Kubelet) startRun(pod *corev1.Pod, spec container.Spec, run container.Run) {
+	spec.Run = run
+	k.cfg.Containers.Start(spec)
+	k.recorder.Event(containerRef(pod, run.Container), corev1.EventTypeNormal, reasonStarted, "Container started")
 }
 
 // reasonNotExecuted is the reason of the event for commands that nothing executes.
@@ -258,6 +263,7 @@ func graceOf(pod *corev1.Pod) time.Duration {
 func (k *Kubelet) forgetRuns(uid types.UID) {
 	if k.cfg.Containers != nil {
 		k.cfg.Containers.Remove(uid)
+		k.forgetHooks(uid)
 	}
 }
 
