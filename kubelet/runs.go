@@ -101,8 +101,9 @@ func (k *Kubelet) exitOf(pod *corev1.Pod, s *corev1.ContainerStatus, now metav1.
 	t := terminated(s, state.Code, metav1.NewTime(state.FinishedAt))
 	t.StartedAt = metav1.NewTime(state.StartedAt)
 	if state.Message != "" {
-		t.Reason, t.Message = reasonStartError, state.Message
+		t.Reason = reasonStartError
 	}
+	t.Message = k.messageOf(pod, runOf(pod, s), state)
 	return t
 }
 
@@ -164,6 +165,7 @@ func (k *Kubelet) startRuns(pod *corev1.Pod, s *corev1.PodStatus) {
 // startRun starts a run.
 func (k *Kubelet) startRun(pod *corev1.Pod, spec container.Spec, run container.Run) {
 	spec.Run = run
+	k.mountMessage(pod, &spec)
 	k.cfg.Containers.Start(spec)
 	k.recorder.Event(containerRef(pod, run.Container), corev1.EventTypeNormal, reasonStarted, "Container started")
 }
