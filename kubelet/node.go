@@ -57,6 +57,7 @@ func (k *Kubelet) syncNode(ctx context.Context, name string) error {
 	k.begin()
 	if !k.registered() {
 		node := NewNode(k.cfg.Node, k.cfg.Process.Now())
+		node.Status.Addresses = NodeAddresses(k.cfg.Node, k.cfg.Address)
 		if k.cfg.SelfAttach {
 			delete(node.Annotations, managedAttachAnnotation)
 		}

@@ -122,6 +122,7 @@ func (k *Kubelet) statusOf(pod *corev1.Pod, l lifecycle) corev1.PodStatus {
 	addFailures(k.preparations[pod.UID], s.InitContainerStatuses)
 	addFailures(k.preparations[pod.UID], s.ContainerStatuses)
 	addFailures(k.ephemerals[pod.UID], s.EphemeralContainerStatuses)
+	k.setAddresses(pod, &s, l)
 	s.Conditions = conditionsOf(pod, &s, l, now)
 	return s
 }

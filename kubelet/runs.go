@@ -3,7 +3,6 @@ package kubelet
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"path"
 	"path/filepath"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -190,7 +188,7 @@ func (k *Kubelet) reportNotExecuted(pod *corev1.Pod) {
 //
 // Upstream: pkg/kubelet GenerateRunContainerOptions (v1.36).
 func (k *Kubelet) specOf(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (container.Spec, error) {
-	known, err := environment(pod, c, podObjects{ctx, k, pod.Namespace})
+	known, err := environment(pod, c, podObjects{ctx, k, pod})
 	if err != nil {
 		return container.Spec{}, err
 	}
@@ -267,43 +265,4 @@ func (k *Kubelet) forgetRuns(uid types.UID) {
 		k.cfg.Containers.Remove(uid)
 		k.forgetHooks(uid)
 	}
-}
-
-// podObjects reads the config maps and secrets of a pod's namespace.
-//
-// Differs: upstream's kubelet watches them.
-type podObjects struct {
-	ctx       context.Context //nolint:containedctx // for one environment
-	kubelet   *Kubelet
-	namespace string
-}
-
-func (o podObjects) configMap(name string) (map[string]string, error) {
-	m, err := o.kubelet.cfg.Client.CoreV1().ConfigMaps(o.namespace).Get(o.ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return nil, missing(err, "configmap", name)
-	}
-	return m.Data, nil
-}
-
-func (o podObjects) secret(name string) (map[string]string, error) {
-	s, err := o.kubelet.cfg.Client.CoreV1().Secrets(o.namespace).Get(o.ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return nil, missing(err, "secret", name)
-	}
-	data := make(map[string]string, len(s.Data))
-	for key, value := range s.Data {
-		data[key] = string(value)
-	}
-	return data, nil
-}
-
-// missing returns the error of an object that does not exist with the text of the kubelet's cache.
-//
-// Upstream: pkg/kubelet/util/manager objectCache.Get (v1.36).
-func missing(err error, kind, name string) error {
-	if apierrors.IsNotFound(err) {
-		return apierrors.NewNotFound(corev1.Resource(kind), name)
-	}
-	return fmt.Errorf("get %s: %w", kind, err)
 }
