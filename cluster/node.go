@@ -10,6 +10,7 @@ import (
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/localprovisioner"
 	"github.com/volsim/volsim/internal/localstorage"
+	"github.com/volsim/volsim/internal/podnetwork"
 	"github.com/volsim/volsim/internal/volumegroup"
 	"github.com/volsim/volsim/kubelet"
 	"github.com/volsim/volsim/kubelet/container"
@@ -27,7 +28,7 @@ type node struct {
 	name     string
 	fs       nodefs.FS
 	root     string     // directory on fs of the node and its kubelet
-	address  netip.Addr // with pods, the network of its pods' addresses; see addresses.go
+	address  netip.Addr // with pods, the network of its pods' addresses
 	pods     netip.Prefix
 	services csi.RegisterFunc // of the driver of Config.Devices
 	drivers  []*nodeDriver    // in the order of Cluster.drivers
@@ -68,7 +69,7 @@ func (c *Cluster) addNodeDisks(cfg Config) (err error) {
 	for i := range cfg.Nodes {
 		n := &node{name: nodeName(i)}
 		if cfg.Containers == ShellContainers {
-			n.address, n.pods = addressesOf(i)
+			n.address, n.pods = podnetwork.Of(i)
 		}
 		n.fs, n.root, n.services, err = c.driver.addNode(n.name)
 		if err != nil {

@@ -6,18 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// NodeAddresses returns the addresses of a node in its status; none without an address.
-//
-// Upstream: pkg/kubelet/nodestatus NodeAddress (v1.36).
-func NodeAddresses(name string, address netip.Addr) []corev1.NodeAddress {
-	if !address.IsValid() {
-		return nil
-	}
-	return []corev1.NodeAddress{
-		{Type: corev1.NodeInternalIP, Address: address.String()}, {Type: corev1.NodeHostName, Address: name},
-	}
-}
-
 // podAddress returns the address of a pod whose containers may run: the one that it has or, from then on, the lowest one of the
 // node's network that no other pod has. The network's first address is that of its router. "" means that there is none.
 //

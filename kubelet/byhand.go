@@ -261,6 +261,7 @@ func (k *Kubelet) syncContainers(ctx context.Context, pod *corev1.Pod) error {
 	k.prepareEphemeral(pod)
 	next := k.statusOf(pod, running)
 	defer k.restartLater(pod, &next)
+	k.stopRest(pod)
 	if sameReport(&pod.Status, &next) {
 		k.startRuns(pod, &next)
 		return nil

@@ -98,6 +98,7 @@ type Kubelet struct {
 	probes     map[probeKey]*probe // see probes.go
 	probeTimes *sim.Queue[probeKey]
 	stopping   map[container.Run]bool       // runs that were asked to end
+	waiting    map[container.Run]bool       // those of them that were not stopped yet: for their hook or their turn
 	postStarts map[container.Run]*postStart // see poststart.go
 
 	preparations   map[types.UID]*preparation // see containers.go

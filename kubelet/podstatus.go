@@ -115,7 +115,8 @@ func (k *Kubelet) statusOf(pod *corev1.Pod, l lifecycle) corev1.PodStatus {
 	}
 	s.EphemeralContainerStatuses = k.ephemeralStatuses(pod, l, now)
 	s.Phase = k.phaseOf(pod, l, &s, initialized)
-	if isTerminal(s.Phase) {
+	held := k.cfg.Containers != nil && l == running && isTerminal(s.Phase) && !finished(pod) && someRun(&s)
+	if isTerminal(s.Phase) && !held {
 		l = ended
 		endSidecars(pod, s.InitContainerStatuses, now)
 	}
@@ -124,6 +125,9 @@ func (k *Kubelet) statusOf(pod *corev1.Pod, l lifecycle) corev1.PodStatus {
 	addFailures(k.ephemerals[pod.UID], s.EphemeralContainerStatuses)
 	k.setAddresses(pod, &s, l)
 	s.Conditions = conditionsOf(pod, &s, l, now)
+	if held { // until what still runs has ended
+		s.Phase = pod.Status.Phase
+	}
 	return s
 }
 

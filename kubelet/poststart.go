@@ -91,7 +91,7 @@ func (k *Kubelet) hookExecutes(pod *corev1.Pod, s *corev1.ContainerStatus) bool 
 
 // startHooked starts the runs of a pod that have a hook.
 func (k *Kubelet) startHooked(pod *corev1.Pod, s *corev1.PodStatus) {
-	if len(k.postStarts) == 0 {
+	if len(k.postStarts) == 0 || k.isEnding(pod) {
 		return
 	}
 	for _, status := range allStatuses(s) {

@@ -68,6 +68,7 @@ func (k *Kubelet) watchRuns() {
 		return
 	}
 	k.probes, k.stopping = map[probeKey]*probe{}, map[container.Run]bool{}
+	k.waiting = map[container.Run]bool{}
 	k.postStarts = map[container.Run]*postStart{}
 	k.watchProbes()
 	var changed exits
