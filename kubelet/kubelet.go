@@ -100,6 +100,7 @@ type Kubelet struct {
 	stopping   map[container.Run]bool       // runs that were asked to end
 	waiting    map[container.Run]bool       // those of them that were not stopped yet: for their hook or their turn
 	postStarts map[container.Run]*postStart // see poststart.go
+	inputs     map[container.Run]*container.Input
 
 	preparations   map[types.UID]*preparation // see containers.go
 	ephemerals     map[types.UID]*preparation // of ephemeral containers; nil: none were

@@ -3,6 +3,7 @@ package kubelet
 import (
 	"cmp"
 	"context"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -68,7 +69,7 @@ func (k *Kubelet) watchRuns() {
 		return
 	}
 	k.probes, k.stopping = map[probeKey]*probe{}, map[container.Run]bool{}
-	k.waiting = map[container.Run]bool{}
+	k.waiting, k.inputs = map[container.Run]bool{}, map[container.Run]*container.Input{}
 	k.postStarts = map[container.Run]*postStart{}
 	k.watchProbes()
 	var changed exits
@@ -165,6 +166,10 @@ func (k *Kubelet) startRuns(pod *corev1.Pod, s *corev1.PodStatus) {
 func (k *Kubelet) startRun(pod *corev1.Pod, spec container.Spec, run container.Run) {
 	spec.Run = run
 	k.mountMessage(pod, &spec)
+	if containerOf(pod, run.Container).Stdin {
+		spec.Stdin = container.NewInput()
+		k.inputs[run] = spec.Stdin
+	}
 	k.cfg.Containers.Start(spec)
 	k.recorder.Event(containerRef(pod, run.Container), corev1.EventTypeNormal, reasonStarted, "Container started")
 }
@@ -265,5 +270,6 @@ func (k *Kubelet) forgetRuns(uid types.UID) {
 	if k.cfg.Containers != nil {
 		k.cfg.Containers.Remove(uid)
 		k.forgetHooks(uid)
+		maps.DeleteFunc(k.inputs, func(run container.Run, _ *container.Input) bool { return run.Pod == uid })
 	}
 }

@@ -28,6 +28,7 @@ type Spec struct {
 	Devices    []Device
 	ReadOnly   bool // its root directory is read-only
 	TTY        bool
+	Stdin      *Input // what attached clients write; nil: empty
 }
 
 // A Mount is a file or directory of the node in a container.
