@@ -166,12 +166,16 @@ func (k *Kubelet) startRuns(pod *corev1.Pod, s *corev1.PodStatus) {
 func (k *Kubelet) startRun(pod *corev1.Pod, spec container.Spec, run container.Run) {
 	spec.Run = run
 	k.mountMessage(pod, &spec)
-	if containerOf(pod, run.Container).Stdin {
+	c := containerOf(pod, run.Container)
+	if c.Stdin {
 		spec.Stdin = container.NewInput()
 		k.inputs[run] = spec.Stdin
 	}
 	k.cfg.Containers.Start(spec)
 	k.recorder.Event(containerRef(pod, run.Container), corev1.EventTypeNormal, reasonStarted, "Container started")
+	if run.Restarts == 0 {
+		k.reportIgnoredProbes(pod, c)
+	}
 }
 
 // reasonNotExecuted is the reason of the event for commands that nothing executes.
