@@ -233,6 +233,31 @@ func (k *Kubelet) advance(pod *corev1.Pod, c *corev1.Container, s, old *corev1.C
 	s.Started, s.Ready = &started, ready
 }
 
+// startPrepared is startContainer if the container is prepared. Otherwise it stays as it is until it is, or waits if
+// it cannot be created.
+//
+// Differs: the restart count of a container that cannot be created is that of its next run.
+func (k *Kubelet) startPrepared(pod *corev1.Pod, c *corev1.Container, s, old *corev1.ContainerStatus, now metav1.Time) {
+	if k.cfg.Containers == nil || k.isPrepared(pod, c) {
+		k.startContainer(pod, s, now)
+		return
+	}
+	k.awaitPreparation(pod, c, s, old)
+}
+
+// awaitPreparation sets the state of a container that is not prepared.
+func (k *Kubelet) awaitPreparation(pod *corev1.Pod, c *corev1.Container, s, old *corev1.ContainerStatus) {
+	if p := k.preparations[pod.UID]; p != nil && p.failures[c.Name] != (failure{}) {
+		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: waitingReason(pod)}
+		return
+	}
+	if old.Name == "" || k.containerStopped(old) {
+		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: waitingReason(pod)}
+		return
+	}
+	*s = *old
+}
+
 // startContainer sets the state of a container that starts.
 func (k *Kubelet) startContainer(pod *corev1.Pod, s *corev1.ContainerStatus, now metav1.Time) {
 	s.ContainerID = k.containerID(pod, s)
@@ -260,6 +285,7 @@ func (k *Kubelet) syncContainers(ctx context.Context, pod *corev1.Pod) error {
 	k.reportInvalid(pod)
 	k.prepareEphemeral(pod)
 	next := k.statusOf(pod, running)
+	defer k.prepareWanted(pod)
 	defer k.restartLater(pod, &next)
 	k.stopRest(pod)
 	if sameReport(&pod.Status, &next) {
@@ -269,8 +295,10 @@ func (k *Kubelet) syncContainers(ctx context.Context, pod *corev1.Pod) error {
 	if err := k.reportPod(ctx, pod, next, pod.ResourceVersion); err != nil {
 		return err
 	}
-	if p := k.ephemerals[pod.UID]; p != nil {
-		k.recordFailures(pod, p)
+	for _, p := range []*preparation{k.preparations[pod.UID], k.ephemerals[pod.UID]} {
+		if p != nil {
+			k.recordFailures(pod, p)
+		}
 	}
 	k.lifecycles[pod.UID] = running
 	if isTerminal(next.Phase) {
@@ -342,7 +370,9 @@ func (k *Kubelet) restartLater(pod *corev1.Pod, status *corev1.PodStatus) {
 		if waitsToRestart(&s) && !k.hookExecutes(pod, &s) {
 			last := s.LastTerminationState.Terminated
 			end := last.FinishedAt.Add(backOffOf(s.RestartCount, last))
-			k.pods.AddAfter(pod.UID, max(0, end.Sub(k.cfg.Process.Now())))
+			if delay := end.Sub(k.cfg.Process.Now()); delay > 0 { // otherwise it is being prepared
+				k.pods.AddAfter(pod.UID, delay)
+			}
 		}
 	}
 }

@@ -27,14 +27,15 @@ const (
 // Upstream: pkg/kubelet backOffPeriod (v1.36), without jitter.
 const prepareRetryDelay = 10 * time.Second
 
-// A preparation is the work for a pod's containers between the mounting of its volumes and their
-// start.
+// A preparation is the work for a pod's containers between the mounting of its volumes, and later the end of the containers before
+// them or of their last run, and their start. Without a runtime all are prepared once.
 type preparation struct {
 	stage     stage
 	cancelled bool                      // it must end, since the containers must not start any more
 	failures  map[string]failure        // of the last try, by container
 	reported  map[string]failure        // the failures already reported to the pod
-	specs     map[string]container.Spec // what to start, by container; nil without a runtime
+	specs     map[string]container.Spec // what the next run executes of each container that can start; empty without a runtime
+	wanted    []*corev1.Container       // what prepareWanted prepares next
 }
 
 // A failure is why a container cannot be created, as in its status.
@@ -43,10 +44,9 @@ type failure struct{ reason, message string }
 type stage int
 
 const (
-	unprepared stage = iota
-	preparing        // a task is at work
-	prepared
-	failed // until the next try
+	idle      stage = iota
+	preparing       // a task is at work
+	failed          // until the next try
 )
 
 // watchPreparations starts the queue of containers whose preparation failed.
@@ -59,56 +59,87 @@ func (k *Kubelet) watchPreparations() {
 	})
 }
 
-// prepare reports whether the containers of a pod with mounted volumes are prepared. If not, it
+// prepare reports whether the containers of a pod with mounted volumes that start first are prepared. If not, it
 // starts the preparation, which requeues the pod when it ends.
 func (k *Kubelet) prepare(pod *corev1.Pod) bool {
 	if k.cfg.Containers == nil && !usesSubPaths(pod) && k.preparations[pod.UID] == nil && !hasInvalidImage(pod) {
 		return true
 	}
+	first := pod.Spec.Containers
+	switch {
+	case k.cfg.Containers == nil: // nothing happens between the start of an init container and that of the next container
+		first = slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
+	case len(pod.Spec.InitContainers) > 0:
+		first = pod.Spec.InitContainers[:1]
+	}
+	prepared := true
+	for i := range first {
+		c := &first[i]
+		prepared = k.isPrepared(pod, c) && prepared
+		if p := k.preparations[pod.UID]; p != nil && p.failures[c.Name] != (failure{}) && isInit(pod, c.Name) {
+			break
+		}
+	}
+	k.prepareWanted(pod)
+	return prepared
+}
+
+// isPrepared reports whether the next run of a container can start. If not, prepareWanted prepares it.
+func (k *Kubelet) isPrepared(pod *corev1.Pod, c *corev1.Container) bool {
+	if !k.volumes.Mounted(pod.UID) {
+		return false
+	}
 	p := k.preparations[pod.UID]
 	if p == nil {
-		p = &preparation{}
+		p = &preparation{specs: map[string]container.Spec{}}
 		k.preparations[pod.UID] = p
 	}
-	if p.stage == unprepared {
-		p.stage = preparing
-		k.cfg.Process.Spawn("containers of "+string(pod.UID), func(ctx context.Context) {
-			p.failures = k.prepareContainers(ctx, pod, p)
-			k.prepareEnded(pod.UID, p)
-		})
+	_, prepared := p.specs[c.Name]
+	if !prepared && p.stage != preparing && (p.stage != failed || p.failures[c.Name] == (failure{})) {
+		p.wanted = append(p.wanted, c)
 	}
-	return p.stage == prepared
+	return prepared
+}
+
+// prepareWanted prepares the containers whose next run should start, and requeues the pod. It stops after an init
+// container that cannot be created.
+//
+// Upstream: pkg/kubelet/kuberuntime SyncPod, startContainer (v1.36).
+func (k *Kubelet) prepareWanted(pod *corev1.Pod) {
+	p := k.preparations[pod.UID]
+	if p == nil || len(p.wanted) == 0 {
+		return
+	}
+	wanted := p.wanted
+	p.wanted, p.stage = nil, preparing
+	k.cfg.Process.Spawn("containers of "+string(pod.UID), func(ctx context.Context) {
+		failures := maps.Clone(p.failures)
+		if failures == nil {
+			failures = map[string]failure{}
+		}
+		for _, c := range wanted {
+			why := k.prepareContainer(ctx, pod, c, p)
+			delete(failures, c.Name)
+			if why == (failure{}) {
+				continue
+			}
+			failures[c.Name] = why
+			if isInit(pod, c.Name) {
+				break
+			}
+		}
+		p.failures = failures
+		k.prepareEnded(pod.UID, p)
+	})
 }
 
 func (k *Kubelet) prepareEnded(uid types.UID, p *preparation) {
-	p.stage = prepared
+	p.stage = idle
 	if len(p.failures) > 0 {
 		p.stage = failed
 		k.prepareRetries.AddAfter(uid, prepareRetryDelay)
 	}
 	k.pods.Add(uid)
-}
-
-// prepareContainers prepares each container and returns the errors by container. It stops after an
-// init container that failed.
-//
-// Upstream: pkg/kubelet/kuberuntime SyncPod, startContainer (v1.36).
-func (k *Kubelet) prepareContainers(ctx context.Context, pod *corev1.Pod, p *preparation) map[string]failure {
-	p.specs = map[string]container.Spec{}
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		if why := k.prepareContainer(ctx, pod, c, p); why != (failure{}) {
-			return map[string]failure{c.Name: why}
-		}
-	}
-	failures := map[string]failure{}
-	for i := range pod.Spec.Containers {
-		c := &pod.Spec.Containers[i]
-		if why := k.prepareContainer(ctx, pod, c, p); why != (failure{}) {
-			failures[c.Name] = why
-		}
-	}
-	return failures
 }
 
 // prepareContainer checks the image of a container, binds its subPaths and decides what it executes. It returns why it

@@ -118,7 +118,7 @@ func (k *Kubelet) specFor(pod *corev1.Pod, name string) (container.Spec, bool) {
 		spec, known := k.ephemerals[pod.UID].specs[name]
 		return spec, known
 	}
-	if !k.prepare(pod) {
+	if !k.isPrepared(pod, containerOf(pod, name)) {
 		return container.Spec{}, false
 	}
 	return k.preparations[pod.UID].specs[name], true
@@ -149,7 +149,7 @@ func ephemeralsSettled(pod *corev1.Pod) bool {
 func (k *Kubelet) retryPreparation(uid types.UID) {
 	for _, p := range []*preparation{k.preparations[uid], k.ephemerals[uid]} {
 		if p != nil && p.stage == failed {
-			p.stage = unprepared
+			p.stage = idle
 			k.pods.Add(uid)
 		}
 	}

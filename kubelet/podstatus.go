@@ -46,6 +46,7 @@ func (k *Kubelet) reportLifecycle(ctx context.Context, pod *corev1.Pod, l lifecy
 	}
 	k.startRuns(pod, &status)
 	k.restartLater(pod, &status)
+	k.prepareWanted(pod)
 	return nil
 }
 

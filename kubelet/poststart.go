@@ -65,8 +65,12 @@ func (k *Kubelet) hookOf(c *corev1.Container, run container.Run) *postStart {
 func (k *Kubelet) launch(pod *corev1.Pod, c *corev1.Container, s, old *corev1.ContainerStatus, now metav1.Time) {
 	h := k.hookOf(c, runOf(pod, s))
 	switch {
+	case h == nil && !hasPostStart(c):
+		k.startPrepared(pod, c, s, old, now)
 	case h == nil || h.stage == hookReturned:
 		k.startContainer(pod, s, now)
+	case h.stage == hookDue && !k.isPrepared(pod, c):
+		k.awaitPreparation(pod, c, s, old)
 	case h.stage == hookFailed && k.cfg.Containers.State(runOf(pod, s)).Exited:
 		s.ContainerID = k.containerID(pod, s)
 		s.State.Terminated = k.exitOf(pod, s, now)

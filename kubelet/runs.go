@@ -172,6 +172,9 @@ func (k *Kubelet) startRun(pod *corev1.Pod, spec container.Spec, run container.R
 		k.inputs[run] = spec.Stdin
 	}
 	k.cfg.Containers.Start(spec)
+	if p := k.preparations[pod.UID]; p != nil {
+		delete(p.specs, run.Container)
+	}
 	k.recorder.Event(containerRef(pod, run.Container), corev1.EventTypeNormal, reasonStarted, "Container started")
 	if run.Restarts == 0 {
 		k.reportIgnoredProbes(pod, c)
@@ -190,8 +193,7 @@ func (k *Kubelet) reportNotExecuted(pod *corev1.Pod) {
 	}
 }
 
-// specOf returns what a container executes and sees. Arguments without a command are those of the image's command,
-// which is unknown.
+// specOf returns what a container executes and sees.
 //
 // Differs: config maps and secrets are read once, when the pod starts; upstream reads them at each start of a
 // container.
@@ -203,14 +205,17 @@ func (k *Kubelet) specOf(ctx context.Context, pod *corev1.Pod, c *corev1.Contain
 		return container.Spec{}, err
 	}
 	spec := container.Spec{
-		Hostname: cmp.Or(pod.Spec.Hostname, pod.Name), WorkingDir: c.WorkingDir, TTY: c.TTY, Env: known.list(),
+		Hostname: cmp.Or(pod.Spec.Hostname, pod.Name), WorkingDir: c.WorkingDir, TTY: c.TTY, Env: known.list(), Image: c.Image,
 	}
-	if len(c.Command) > 0 {
-		for _, arg := range slices.Concat(c.Command, c.Args) {
-			spec.Args = append(spec.Args, expand(arg, known.lookup))
-		}
+	args := &spec.Args
+	if len(c.Command) == 0 {
+		args = &spec.ImageArgs
+	}
+	for _, arg := range slices.Concat(c.Command, c.Args) {
+		*args = append(*args, expand(arg, known.lookup))
 	}
 	if c.SecurityContext != nil {
+		spec.Privileged = ptr.Deref(c.SecurityContext.Privileged, false)
 		spec.ReadOnly = ptr.Deref(c.SecurityContext.ReadOnlyRootFilesystem, false)
 	}
 	for i := range c.VolumeMounts {

@@ -83,10 +83,10 @@ func TestSidecarsEndWhenTheOthersHave(t *testing.T) {
 		life       []string
 	}{
 		{"succeeded", "sleep 5", []string{
-			"Pending", "Running main:running ready", "Running main:Completed/0", "Succeeded main:Completed/0",
+			"Running main:running ready", "Running main:Completed/0", "Succeeded main:Completed/0",
 		}},
 		{"failed", "sleep 5; exit 2", []string{
-			"Pending", "Running main:running ready", "Running main:Error/2", "Failed main:Error/2",
+			"Running main:running ready", "Running main:Error/2", "Failed main:Error/2",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestSidecarsEndWhenTheOthersHave(t *testing.T) {
 			w.createPod(pod)
 			w.pass(time.Minute)
 			life := w.lives["web"]
-			testcheck.Equal(t, "life", c.life, life[max(0, len(life)-4):])
+			testcheck.Equal(t, "life", c.life, life[max(0, len(life)-3):])
 			s := w.pod("web").Status.InitContainerStatuses[0]
 			testcheck.Equal(t, "sidecar", "Error/7", stateOf(s.State))
 			testcheck.Equal(t, "restarts", int32(0), s.RestartCount)

@@ -15,6 +15,7 @@ type fileStream struct {
 	c         *instance
 	name      string // as the program spells it
 	node      string
+	device    bool // a block device
 	appending bool
 	offset    int64
 	data      []byte // what is read; nil: not read yet
@@ -42,6 +43,15 @@ const flushBytes = 1 << 20
 func (f *fileStream) read(t *task, p []byte) (int, error) {
 	if err := f.flush(t); err != nil {
 		return 0, err
+	}
+	if f.device {
+		n := 0
+		err := t.access("read", f.name, func() (err error) {
+			n, err = f.c.runtime.cfg.FS.ReadDevice(f.node, p, f.offset)
+			return err
+		})
+		f.offset += int64(n)
+		return n, err
 	}
 	if !f.loaded {
 		err := t.access("read", f.name, func() (err error) {
@@ -98,7 +108,31 @@ func (f *fileStream) flush(t *task) error {
 	}
 	patches := f.patches
 	f.patches, f.size = nil, 0
-	return t.access("write", f.name, func() error { return f.apply(patches) })
+	return t.access("write", f.name, func() error {
+		if f.device {
+			return f.applyToDevice(patches)
+		}
+		return f.apply(patches)
+	})
+}
+
+// applyToDevice writes patches to a block device.
+func (f *fileStream) applyToDevice(patches []patch) error {
+	disk := f.c.runtime.cfg.FS
+	for _, p := range patches {
+		if _, err := disk.WriteDevice(f.node, p.data, p.offset); err != nil {
+			return err
+		}
+		at, end := p.offset+int64(len(p.data)), p.offset+p.length()
+		for at < end {
+			n, err := disk.WriteDevice(f.node, make([]byte, min(flushBytes, end-at)), at)
+			if err != nil {
+				return err
+			}
+			at += int64(n)
+		}
+	}
+	return nil
 }
 
 // apply applies patches to the content of the file.
@@ -196,7 +230,7 @@ func (s *shell) open(name string, flags openFlags) (*handle, error) {
 		b.WriteString(v.content(c))
 		return &handle{stream: b}, nil
 	}
-	return &handle{stream: &fileStream{c: c, name: s.abs(name), node: here.node, appending: flags.appending}}, nil
+	return &handle{stream: &fileStream{c: c, name: s.abs(name), node: here.node, device: here.device, appending: flags.appending && !here.device}}, nil
 }
 
 // openOnDisk creates or truncates a file, or checks that it exists. The caller holds Runtime.disk.

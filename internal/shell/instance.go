@@ -29,7 +29,10 @@ type instance struct {
 	gone     bool      // no task will run any more
 	deadline time.Time // of the grace; zero: not stopped
 	random   *randomStream
-	created  time.Time // of the run; files have no times of their own
+	created  time.Time   // of the run; files have no times of their own
+	args     []string    // what process 1 executes; nothing: it waits until it is stopped
+	views    []*instance // of the node, for processes of this container
+	node     bool        // it is such a view
 }
 
 func newInstance(r *Runtime, spec container.Spec) *instance {
@@ -38,7 +41,7 @@ func newInstance(r *Runtime, spec container.Spec) *instance {
 		root:  path.Join(r.cfg.Root, string(spec.Pod), spec.Container),
 		state: container.State{Started: true, StartedAt: r.cfg.Process.Now()},
 	}
-	c.created = c.state.StartedAt
+	c.created, c.args = c.state.StartedAt, argsOf(spec)
 	c.random = newRandomStream(string(spec.Pod) + "/" + spec.Container)
 	return c
 }
@@ -59,7 +62,7 @@ func (c *instance) launch() {
 		}
 		c.prepared = true
 		c.notify()
-		if len(c.spec.Args) == 0 {
+		if len(c.args) == 0 {
 			return t.idle()
 		}
 		s := newShell(t, "sh")
@@ -71,15 +74,15 @@ func (c *instance) launch() {
 			if err := s.enterWorkingDir(c.spec.WorkingDir); err != nil {
 				return c.cannotStart(err.Error())
 			}
-			prog, err := s.findProgram(c.spec.Args[0])
+			prog, err := s.findProgram(c.args[0])
 			if err != nil {
-				return c.cannotStart(startError(c.spec.Args[0], err))
+				return c.cannotStart(startError(c.args[0], err))
 			}
 			c.lastPID = 0 // the program is process 1
-			return s.execute(prog, c.spec.Args)
+			return s.execute(prog, c.args)
 		})
 	}, func(code int) { c.exited(code) })
-	if len(c.spec.Args) == 0 { // from the start, so that an early TERM ends it
+	if len(c.args) == 0 { // from the start, so that an early TERM ends it
 		c.init.shell = &shell{t: c.init, traps: map[string]string{"TERM": ":"}}
 	}
 }
@@ -106,10 +109,7 @@ func (c *instance) cannotStart(message string) int {
 // exited is called when process 1 has exited: the kernel kills all others.
 func (c *instance) exited(code int) {
 	c.dead = true
-	for _, t := range c.tasks {
-		t.kill()
-	}
-	c.notify()
+	c.killTasks()
 	if len(c.tasks) == 0 {
 		c.finish(code, "")
 		return
@@ -186,8 +186,16 @@ func (c *instance) kill() {
 		}
 		return
 	}
+	c.killTasks()
+}
+
+// killTasks kills all processes of the container, and those that it has on the node.
+func (c *instance) killTasks() {
 	for _, t := range c.tasks {
 		t.kill()
+	}
+	for _, view := range c.views {
+		view.killTasks()
 	}
 	c.notify()
 }

@@ -167,15 +167,18 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-func TestDeviceWithoutBytes(t *testing.T) {
+func TestBlockDevice(t *testing.T) {
 	onHosts(t, func(t *testing.T, w *world) {
 		testcheck.NoError(t, w.disk.WriteFile("/node/device", nil), w.disk.MountDevice("disk", "/node/device", false))
-		w.disk.SetDeviceSize("disk", 4096)
-		s := spec("main", "sh", "-c", "[ -b /dev/xvda ] && blockdev --getsize64 /dev/xvda; dd if=/dev/xvda count=1 status=none")
+		w.disk.SetDeviceSize("disk", 10240)
+		s := spec("main", "sh", "-c", `[ -b /dev/xvda ] && blockdev --getsize64 /dev/xvda
+printf written >/dev/xvda; head -c 7 /dev/xvda; echo; head -c 9 /dev/xvda | od -An
+printf more | dd of=/dev/xvda bs=1 seek=4094 status=none; dd if=/dev/xvda bs=1 skip=4094 count=4 status=none; echo
+dd if=/dev/zero of=/dev/xvda bs=4096 status=none; head -c 7 /dev/xvda | od -An; wc -c </dev/xvda`)
 		s.Devices = []container.Device{{Path: "/dev/xvda", Source: "/node/device"}}
 		stdout, stderr, _ := w.finish(t, s)
-		testcheck.Equal(t, "stdout", "4096\n", stdout)
-		testcheck.Equal(t, "stderr", "dd: error reading '/dev/xvda': Operation not supported\n", stderr)
+		testcheck.Equal(t, "stdout", "10240\nwritten\n 77 72 69 74 74 65 6e 00 00\nmore\n 00 00 00 00 00 00 00\n10240\n", stdout)
+		testcheck.Equal(t, "stderr", "dd: error writing '/dev/xvda': No space left on device\n", stderr)
 	})
 }
 

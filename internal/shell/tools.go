@@ -17,6 +17,7 @@ func init() {
 		"sleep": toolSleep, "env": toolEnv, "printenv": toolPrintenv, "timeout": toolTimeout, "xargs": toolXargs,
 		"nohup": toolEnv, "setsid": toolEnv, "nice": toolEnv, "which": toolWhich, "yes": toolYes,
 		"date": toolDate, "id": toolID, "whoami": toolWhoami, "hostname": toolHostname, "uname": toolUname, "ps": toolPs,
+		"agnhost": toolAgnhost, "nsenter": toolNsenter,
 	}
 	for _, group := range []map[string]func(p *proc) int{
 		readTools, textTools, directoryTools, attributeTools, deviceTools, calculationTools,

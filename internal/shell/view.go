@@ -129,6 +129,9 @@ func (c *instance) stat(here place) (nodefs.Info, bool) {
 		return info, err == nil
 	}
 	info, err := disk.StatWithin(here.node, "") // the source of a mount may be a link
+	if errors.Is(err, syscall.ENOTDIR) {        // or a file
+		info, err = disk.Stat(here.node)
+	}
 	return info, err == nil
 }
 

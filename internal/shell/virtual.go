@@ -116,6 +116,9 @@ func virtualAt(c *instance, name string) (*virtualEntry, int) {
 
 // mountTable returns the content of /proc/mounts.
 func (c *instance) mountTable() string {
+	if c.node {
+		return c.nodeMountTable()
+	}
 	mode := map[bool]string{false: "rw", true: "ro"}
 	var b strings.Builder
 	fmt.Fprintf(&b, "overlay / overlay %s,relatime 0 0\n", mode[c.spec.ReadOnly])
@@ -123,9 +126,38 @@ func (c *instance) mountTable() string {
 		"tmpfs /dev tmpfs rw,nosuid,size=65536k,mode=755 0 0\n")
 	for _, m := range c.spec.Mounts {
 		source, fsType := c.mountSource(m.Source)
-		fmt.Fprintf(&b, "%s %s %s %s,relatime 0 0\n", source, m.Path, fsType, mode[m.ReadOnly])
+		fmt.Fprintf(&b, "%s %s %s %s 0 0\n", source, m.Path, fsType, c.mountOptions(m.Source, m.ReadOnly))
 	}
 	return b.String()
+}
+
+// nodeMountTable returns the content of /proc/mounts of the node.
+func (c *instance) nodeMountTable() string {
+	rows, err := c.runtime.cfg.FS.Mounts()
+	if err != nil {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("node-disk / ext4 rw,relatime 0 0\n")
+	for _, row := range rows {
+		if rest, ok := below(c.root, row.Path); ok {
+			fmt.Fprintf(&b, "%s %s %s %s 0 0\n", row.Source, kubeletDir+"/"+rest, row.FSType, c.mountOptions(row.Path, row.ReadOnly))
+		}
+	}
+	return b.String()
+}
+
+// mountOptions returns the options of the mount at a path of the node.
+func (c *instance) mountOptions(at string, readOnly bool) string {
+	options, err := c.runtime.cfg.FS.MountOptions(at)
+	if err != nil || options == "rw" || options == "ro" {
+		options = "rw,relatime"
+	}
+	options = strings.TrimPrefix(strings.TrimPrefix(options, "rw"), "ro")
+	if readOnly {
+		return "ro" + options
+	}
+	return "rw" + options
 }
 
 // mountSource returns the source and the type of the file system at a path of the node.

@@ -3,9 +3,14 @@ package watchdir
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/fsnotify/fsnotify"
 )
+
+// Off makes each later Watch wait for the end of its context only. It is for tests in a bubble of testing/synctest,
+// whose time stands still while a goroutine waits for the file system.
+var Off atomic.Bool
 
 // Watch watches directories of this machine until ctx ends; then it returns nil. It calls begin,
 // which adds directories to a new watcher, and then onEvent for each event. When events may have
@@ -18,6 +23,10 @@ func Watch(
 	ctx context.Context, what string, begin func(*fsnotify.Watcher) error,
 	onEvent func(*fsnotify.Watcher, fsnotify.Event) bool,
 ) error {
+	if Off.Load() {
+		<-ctx.Done()
+		return nil
+	}
 	for {
 		ended, err := watchOnce(ctx, begin, onEvent)
 		if err != nil {

@@ -28,7 +28,10 @@ type Spec struct {
 	Devices    []Device
 	ReadOnly   bool // its root directory is read-only
 	TTY        bool
-	Stdin      *Input // what attached clients write; nil: empty
+	Stdin      *Input   // what attached clients write; nil: empty
+	Privileged bool     // it may change its node
+	Image      string   // as the pod spells it
+	ImageArgs  []string // arguments of the image's command, if Args is empty
 }
 
 // A Mount is a file or directory of the node in a container.

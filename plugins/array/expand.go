@@ -72,8 +72,11 @@ func (n *nodeService) NodeExpandVolume(
 	if err := csireq.CheckExpanded(v.id, v.sizeBytes, request.GetCapacityRange()); err != nil {
 		return nil, err
 	}
-	if !isDevice {
+	if isDevice {
+		n.fs.SetDeviceBytes(v.id, v.tree, v.sizeBytes)
+	} else {
 		v.fsBytes = v.sizeBytes
+		n.fs.SetTreeSize(v.tree, v.fsBytes)
 	}
 	return &csi.NodeExpandVolumeResponse{CapacityBytes: v.sizeBytes}, nil
 }

@@ -55,6 +55,7 @@ func (n *nodeService) NodeStageVolume(
 			"publish_context has %s %q, the controller returned %q", diskKey, disk, v.id)
 	}
 	if request.GetVolumeCapability().GetBlock() != nil {
+		n.fs.SetDeviceBytes(v.id, v.tree, v.sizeBytes)
 		return &csi.NodeStageVolumeResponse{}, csireq.StageDevice(n.fs, request.GetStagingTargetPath(), v.id,
 			func(file string) error { return n.fs.MountDevice(v.id, file, false) })
 	}
@@ -71,6 +72,7 @@ func (n *nodeService) NodeStageVolume(
 	if err == nil && (v.fsBytes == 0 || v.growsOnStage) {
 		v.fsBytes, v.growsOnStage = v.sizeBytes, false
 	}
+	n.fs.SetTreeSize(v.tree, v.fsBytes)
 	return &csi.NodeStageVolumeResponse{}, csireq.PathStatus(err)
 }
 

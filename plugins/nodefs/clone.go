@@ -13,7 +13,7 @@ func (t *Tree) Clone(others ...*Tree) []*Tree {
 	}
 	clones := make([]*Tree, len(all))
 	for i, each := range all {
-		clones[i] = &Tree{root: each.root.clone()}
+		clones[i] = &Tree{root: each.root.clone(), pages: maps.Clone(each.pages)}
 		clones[i].hasLinks.Store(each.hasLinks.Load())
 	}
 	return clones

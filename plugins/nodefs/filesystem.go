@@ -24,6 +24,7 @@ type deviceContent struct {
 	size   int64
 	tree   *Tree // its file system; nil: none
 	fsType string
+	bytes  *Tree // that has its bytes; nil: none was written
 }
 
 // SetDeviceSize sets the size in bytes of a device. Without it a device has no bytes.
@@ -98,7 +99,8 @@ func (m *Memory) FormatAndMount(ctx context.Context, device, target, fsType stri
 	tree := content.tree
 	if tree == nil {
 		tree = NewTree()
-		tree.root.mode, tree.capacity = formattedMode, content.size
+		tree.root.mode = formattedMode
+		tree.capacity.Store(content.size)
 	}
 	err = m.attach(target, &mount{tree: tree, at: tree.root, source: device, fsType: fsType, readOnly: readOnly})
 	if err == nil {
@@ -122,7 +124,7 @@ func (m *Memory) Grow(_ context.Context, device, target string) error {
 	if content.tree == nil || here.mount.tree != content.tree {
 		return pathError("grow", target, ErrNotMounted)
 	}
-	content.tree.capacity = max(content.tree.capacity, content.size)
+	content.tree.capacity.Store(max(content.tree.capacity.Load(), content.size))
 	return nil
 }
 
@@ -147,6 +149,11 @@ func (m *Memory) Wipe(ctx context.Context, device string) error {
 		}
 	}
 	content.tree, content.fsType = nil, ""
+	if content.bytes != nil {
+		content.bytes.mu.Lock()
+		content.bytes.pages = nil
+		content.bytes.mu.Unlock()
+	}
 	return nil
 }
 
@@ -161,7 +168,7 @@ func (m *Memory) Capacity(name string) (int64, error) {
 	if _, content, err := m.deviceAt("capacity", name); err == nil {
 		return content.size, nil
 	}
-	if size := here.mount.tree.capacity; size > 0 {
+	if size := here.mount.tree.capacity.Load(); size > 0 {
 		return size, nil
 	}
 	return memoryCapacity, nil

@@ -46,6 +46,7 @@ type FS interface {
 	programs
 	exportMounter
 	formatter
+	deviceIO
 }
 
 // Files reads and writes files and directories.
@@ -127,6 +128,9 @@ type Mounter interface {
 	// Mounts returns the mounts below the root, sorted by path. Mounts stacked on one path are in
 	// the order in which they were made.
 	Mounts() ([]Mount, error)
+	// MountOptions returns the options of the mount that has a path, as in the kernel's table, such as
+	// "rw,noatime". For a missing path it returns fs.ErrNotExist.
+	MountOptions(path string) (string, error)
 }
 
 // confined acts on paths inside a directory whose content others may change concurrently. Inner is

@@ -40,7 +40,8 @@ func (m *Memory) MountTmpfs(target string, size int64) error {
 		return pathError("mount", target, errNegativeSize)
 	}
 	tree := NewTree()
-	tree.root.mode, tree.capacity = tmpfsMode, size
+	tree.root.mode = tmpfsMode
+	tree.capacity.Store(size)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.attach(target, &mount{tree: tree, at: tree.root, source: tmpfsType, fsType: tmpfsType})

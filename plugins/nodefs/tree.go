@@ -24,8 +24,9 @@ type Tree struct {
 	// hasLinks is set once a symbolic link was made in the tree. Without one a walk need not look
 	// for links.
 	hasLinks atomic.Bool
-	// capacity is what Capacity returns; 0: memoryCapacity. Guarded by the mutex of the Memory.
-	capacity int64
+	// capacity is what Capacity returns; 0: memoryCapacity.
+	capacity atomic.Int64
+	pages    map[int64]page // of a block device whose bytes the tree has, by number; see SetDeviceBytes
 }
 
 // The modes of new entries.
@@ -84,6 +85,7 @@ func (t *Tree) Hash() string {
 	defer t.mu.Unlock()
 	sum := sha256.New()
 	t.root.visitAll(".", func(name string, n *node) { n.hashInto(sum, name) })
+	t.hashPages(sum)
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
