@@ -51,6 +51,7 @@ var floors = map[string]int{
 	"internal/eventhandler":    2,
 	"internal/informercache":   2,
 	"internal/podclaims":       2,
+	"internal/podnetwork":      2,
 	"internal/resize":          2,
 	"internal/podtokens":       2,
 	"internal/podconnect":      2, // logs of pods and commands in them, between an API server and a kubelet

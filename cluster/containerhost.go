@@ -35,6 +35,19 @@ func (h containerHost) Pod(ctx context.Context, namespace, name string) (*corev1
 	return pod, pod != nil, nil
 }
 
+var aboutStdin = kubeletQuestion{"find stdin", "stdin is looked up"}
+
+// Stdin asks the kubelet for what a run reads, and lets the world run until it answers.
+func (h containerHost) Stdin(ctx context.Context, run container.Run) (*container.Input, error) {
+	stdin, err := askKubelet(ctx, h.Cluster, h.name, aboutStdin, func(k *kubelet.Kubelet, _ context.Context) *container.Input {
+		return k.Stdin(run)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("kubelet of %s: %w", h.name, err)
+	}
+	return stdin, nil
+}
+
 // Containers returns what runs the node's containers. nil: nothing does.
 func (h containerHost) Containers() container.Runtime {
 	n, err := h.node(h.name)

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"net/netip"
 	"sync/atomic"
 
 	"k8s.io/client-go/informers"
@@ -9,6 +10,7 @@ import (
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/localprovisioner"
 	"github.com/volsim/volsim/internal/localstorage"
+	"github.com/volsim/volsim/internal/podnetwork"
 	"github.com/volsim/volsim/internal/volumegroup"
 	"github.com/volsim/volsim/kubelet"
 	"github.com/volsim/volsim/kubelet/container"
@@ -25,7 +27,9 @@ import (
 type node struct {
 	name     string
 	fs       nodefs.FS
-	root     string           // directory on fs of the node and its kubelet
+	root     string     // directory on fs of the node and its kubelet
+	address  netip.Addr // with pods, the network of its pods' addresses
+	pods     netip.Prefix
 	services csi.RegisterFunc // of the driver of Config.Devices
 	drivers  []*nodeDriver    // in the order of Cluster.drivers
 	sockets  sockets
@@ -64,6 +68,9 @@ func (c *Cluster) addNodeDisks(cfg Config) (err error) {
 	}
 	for i := range cfg.Nodes {
 		n := &node{name: nodeName(i)}
+		if cfg.Containers == ShellContainers {
+			n.address, n.pods = podnetwork.Of(i)
+		}
 		n.fs, n.root, n.services, err = c.driver.addNode(n.name)
 		if err != nil {
 			return err
@@ -109,7 +116,7 @@ func (c *Cluster) addNode(cfg Config, n *node) error {
 				Process: p.Process, Client: p.clientWithoutCopies(), Informers: p.Informers, Node: n.name, Root: n.root,
 				FS: disk, NFS: c.nfsServers(), Plugins: further,
 				BootID: fmt.Sprintf("%s-%d", n.name, n.boots), SyncFrequency: cfg.SyncFrequency,
-				Containers: n.runtime(), SelfAttach: cfg.KubeletsAttach, NodeLease: cfg.NodeLeases,
+				Containers: n.runtime(), Address: n.address, PodNetwork: n.pods, SelfAttach: cfg.KubeletsAttach, NodeLease: cfg.NodeLeases,
 				SELinux: cfg.SELinux, SELinuxMount: cfg.SELinuxMount,
 				VolumeHealth: cfg.HealthMonitor, StatsPeriod: cfg.statsPeriod(),
 				Sockets: &n.sockets, Dial: c.dialer(p, n),

@@ -11,6 +11,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volsim/volsim/internal/podnetwork"
 	"github.com/volsim/volsim/kubelet"
 	"github.com/volsim/volsim/plugins/csi"
 )
@@ -22,6 +23,7 @@ const nodeIDAnnotation = "csi.volume.kubernetes.io/nodeid"
 // kubelet then finds this done.
 func (c *Cluster) preRegister(n *node) error {
 	node, ids := kubelet.NewNode(n.name, c.host.Now()), map[string]string{}
+	node.Status.Addresses = podnetwork.NodeAddresses(n.name, n.address)
 	drivers := make([]storagev1.CSINodeDriver, 0, len(n.drivers))
 	for _, d := range n.drivers {
 		info, err := csispec.NewNodeClient(d.conn).NodeGetInfo(context.Background(), &csispec.NodeGetInfoRequest{})

@@ -162,6 +162,12 @@ func (s *Server) Generation() int64 { return s.catalog.Load().generation }
 // verbs are the verbs of every resource.
 var verbs = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 
+// subresourceVerbs are the verbs of a subresource that is written, and actionVerbs those of an action.
+var (
+	subresourceVerbs = metav1.Verbs{"get", "patch", "update"}
+	actionVerbs      = metav1.Verbs{"create"}
+)
+
 // customVerbs are the verbs of a custom resource, in upstream's order.
 //
 // Upstream: k8s.io/apiextensions-apiserver/pkg/apiserver customresource_discovery_controller.go
@@ -217,7 +223,7 @@ func (k *kind) describe(version string) APIResource {
 		r.Verbs = customVerbs
 		r.SingularName = cmp.Or(k.custom.Singular, r.SingularName)
 	}
-	sub := func(name string, gvk schema.GroupVersionKind, verbs ...string) {
+	sub := func(name string, gvk schema.GroupVersionKind, verbs metav1.Verbs) {
 		r.Subresources = append(r.Subresources, metav1.APIResource{
 			Name: k.resource + "/" + name, Namespaced: k.namespaced,
 			Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Verbs: verbs,
@@ -225,20 +231,20 @@ func (k *kind) describe(version string) APIResource {
 	}
 	own := k.gvk.GroupKind().WithVersion(version)
 	if k.copyStatus != nil {
-		sub("status", own, "get", "patch", "update")
+		sub("status", own, subresourceVerbs)
 	}
 	if k.id == "namespaces" {
 		r.Verbs = slices.DeleteFunc(slices.Clone(verbs), func(v string) bool { return v == "deletecollection" })
-		sub("finalize", own, "update")
+		sub("finalize", own, metav1.Verbs{"update"})
 	}
 	if k.id == "pods" {
-		sub(string(ephemeralSubresource), own, "get", "patch", "update")
+		sub(string(ephemeralSubresource), own, subresourceVerbs)
 	}
 	if k.scale != nil {
-		sub("scale", k.scale.gvk, "get", "patch", "update")
+		sub("scale", k.scale.gvk, subresourceVerbs)
 	}
 	for name, a := range k.actions {
-		sub(name, a.gvk, "create")
+		sub(name, a.gvk, actionVerbs)
 	}
 	slices.SortFunc(r.Subresources, func(a, b metav1.APIResource) int { return cmp.Compare(a.Name, b.Name) })
 	return r

@@ -79,7 +79,7 @@
 //   - Package fake/admission has webhooks and policies, package fake/audit the audit log of HTTP requests.
 //   - Complete validation: fake/internal/rules validates what matters to storage, and little of
 //     containers and resource.k8s.io. Other fields are stored as sent.
-//   - Pods' attach, port-forward, resize and ephemeral containers: they are rejected. Logs and exec are answered by
+//   - Pods' port-forward and resize: they are rejected. Logs, exec and attach are answered by
 //     kubelets ([Config].Kubelets), and rejected without.
 //   - The effects of runtime classes, flow schemas and priority levels.
 //   - The work of controllers: a deletion records its propagation policy, and a terminating

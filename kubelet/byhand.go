@@ -151,10 +151,15 @@ func backOffOf(restartCount int32, last *corev1.ContainerStateTerminated) time.D
 // lastRun returns how the last run of a container ended that does not run now and may be restarted.
 // nil means that the container runs, or has not run yet, or waits to run again after a boot.
 func lastRun(s *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
-	if isCrashLoop(s) {
+	if waitsToRestart(s) {
 		return s.LastTerminationState.Terminated
 	}
 	return s.State.Terminated
+}
+
+// waitsToRestart reports whether a container has exited and waits for its next run.
+func waitsToRestart(s *corev1.ContainerStatus) bool {
+	return isCrashLoop(s) || s.State.Waiting != nil && s.State.Waiting.Reason == reasonPostStartError
 }
 
 // isCrashLoop reports whether a container waits for the end of its back-off.
@@ -203,7 +208,7 @@ func (k *Kubelet) advance(pod *corev1.Pod, c *corev1.Container, s, old *corev1.C
 		}
 		s.State.Running = old.State.Running
 	case last == nil:
-		k.startPrepared(pod, c, s, old, now)
+		k.launch(pod, c, s, old, now)
 	default:
 		s.LastTerminationState.Terminated = last
 		if delay := backOffOf(old.RestartCount, last); !k.isOfEarlierBoot(old) && now.Time.Before(last.FinishedAt.Add(delay)) {
@@ -215,7 +220,7 @@ func (k *Kubelet) advance(pod *corev1.Pod, c *corev1.Container, s, old *corev1.C
 			break
 		}
 		s.RestartCount++
-		k.startPrepared(pod, c, s, old, now)
+		k.launch(pod, c, s, old, now)
 	}
 	started := s.State.Running != nil
 	ready := started
@@ -237,6 +242,11 @@ func (k *Kubelet) startPrepared(pod *corev1.Pod, c *corev1.Container, s, old *co
 		k.startContainer(pod, s, now)
 		return
 	}
+	k.awaitPreparation(pod, c, s, old)
+}
+
+// awaitPreparation sets the state of a container that is not prepared.
+func (k *Kubelet) awaitPreparation(pod *corev1.Pod, c *corev1.Container, s, old *corev1.ContainerStatus) {
 	if p := k.preparations[pod.UID]; p != nil && p.failures[c.Name] != (failure{}) {
 		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: waitingReason(pod)}
 		return
@@ -250,11 +260,17 @@ func (k *Kubelet) startPrepared(pod *corev1.Pod, c *corev1.Container, s, old *co
 
 // startContainer sets the state of a container that starts.
 func (k *Kubelet) startContainer(pod *corev1.Pod, s *corev1.ContainerStatus, now metav1.Time) {
-	s.ContainerID = k.containerPrefix() + string(pod.UID) + "/" + s.Name
-	if s.RestartCount > 0 {
-		s.ContainerID += "/" + strconv.Itoa(int(s.RestartCount))
-	}
+	s.ContainerID = k.containerID(pod, s)
 	s.State.Running = &corev1.ContainerStateRunning{StartedAt: now}
+}
+
+// containerID returns the ID of a container's run.
+func (k *Kubelet) containerID(pod *corev1.Pod, s *corev1.ContainerStatus) string {
+	id := k.containerPrefix() + string(pod.UID) + "/" + s.Name
+	if s.RestartCount > 0 {
+		id += "/" + strconv.Itoa(int(s.RestartCount))
+	}
+	return id
 }
 
 // syncContainers lets containers of a running pod exit, restarts them, and reports their readiness.
@@ -271,6 +287,7 @@ func (k *Kubelet) syncContainers(ctx context.Context, pod *corev1.Pod) error {
 	next := k.statusOf(pod, running)
 	defer k.prepareWanted(pod)
 	defer k.restartLater(pod, &next)
+	k.stopRest(pod)
 	if sameReport(&pod.Status, &next) {
 		k.startRuns(pod, &next)
 		return nil
@@ -350,7 +367,7 @@ func (k *Kubelet) reportInvalid(pod *corev1.Pod) {
 // restartLater requeues a pod for the end of the back-off of its containers.
 func (k *Kubelet) restartLater(pod *corev1.Pod, status *corev1.PodStatus) {
 	for _, s := range allStatuses(status) {
-		if isCrashLoop(&s) {
+		if waitsToRestart(&s) && !k.hookExecutes(pod, &s) {
 			last := s.LastTerminationState.Terminated
 			end := last.FinishedAt.Add(backOffOf(s.RestartCount, last))
 			if delay := end.Sub(k.cfg.Process.Now()); delay > 0 { // otherwise it is being prepared
@@ -364,7 +381,8 @@ func (k *Kubelet) restartLater(pod *corev1.Pod, status *corev1.PodStatus) {
 func sameReport(was, is *corev1.PodStatus) bool {
 	if was.Phase != is.Phase || !apiequality.Semantic.DeepEqual(was.ContainerStatuses, is.ContainerStatuses) ||
 		!apiequality.Semantic.DeepEqual(was.InitContainerStatuses, is.InitContainerStatuses) ||
-		!apiequality.Semantic.DeepEqual(was.EphemeralContainerStatuses, is.EphemeralContainerStatuses) {
+		len(was.EphemeralContainerStatuses)+len(is.EphemeralContainerStatuses) > 0 &&
+			!apiequality.Semantic.DeepEqual(was.EphemeralContainerStatuses, is.EphemeralContainerStatuses) {
 		return false
 	}
 	for _, to := range is.Conditions {

@@ -10,12 +10,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
+
+	"github.com/volsim/volsim/internal/fieldpath"
 )
 
 // variables are environment variables, in the order of their definition.
 type variables struct {
 	names  []string
 	values map[string]string
+	links  *variables // of services, which the others replace; nil: none
 }
 
 func (v *variables) set(name, value string) {
@@ -31,6 +34,13 @@ func (v *variables) list() []string {
 	for i, name := range v.names {
 		all[i] = name + "=" + v.values[name]
 	}
+	if v.links != nil {
+		for _, name := range v.links.names {
+			if _, defined := v.values[name]; !defined {
+				all = append(all, name+"="+v.links.values[name])
+			}
+		}
+	}
 	return all
 }
 
@@ -39,25 +49,36 @@ func (v *variables) lookup(name string) string {
 	if value, ok := v.values[name]; ok {
 		return value
 	}
+	if v.links != nil {
+		return v.links.lookup(name)
+	}
 	return "$(" + name + ")"
 }
 
-// An environmentSource reads the config maps and secrets that an environment refers to. nil: they are unknown, and
-// variables of them have no value.
+// An environmentSource reads what an environment refers to besides the pod. nil: that is unknown, and variables of it have
+// no value.
 type environmentSource interface {
 	configMap(name string) (map[string]string, error)
 	secret(name string) (map[string]string, error)
+	services() ([]*corev1.Service, error) // that the pod sees
+	addresses() (node, pod string)
+	allocatable() corev1.ResourceList // of the node
 }
 
-// environment returns the environment variables of a container. A value may refer to earlier variables or to
-// a field of the pod.
+// environment returns the environment variables of a container. A value may refer to earlier variables, to those of services
+// or to a field of the pod.
 //
-// Differs: variables of services, files, resources and addresses have no value.
+// Differs: variables of files have no value.
 //
 // Upstream: pkg/kubelet makeEnvironmentVariables (v1.36).
 func environment(pod *corev1.Pod, c *corev1.Container, source environmentSource) (*variables, error) {
 	known := &variables{values: map[string]string{}}
 	if source != nil {
+		services, err := source.services()
+		if err != nil {
+			return nil, err
+		}
+		known.links = serviceVariables(services)
 		for i := range c.EnvFrom {
 			if err := addObject(known, source, &c.EnvFrom[i]); err != nil {
 				return nil, err
@@ -72,7 +93,12 @@ func environment(pod *corev1.Pod, c *corev1.Container, source environmentSource)
 			value = expand(variable.Value, known.lookup)
 		case from == nil:
 		case from.FieldRef != nil:
-			value = podField(pod, from.FieldRef.FieldPath)
+			value = podField(pod, from.FieldRef.FieldPath, source)
+		case source != nil && from.ResourceFieldRef != nil:
+			var err error
+			if value, err = resourceField(pod, c, from.ResourceFieldRef, source.allocatable()); err != nil {
+				return nil, err
+			}
 		case source != nil:
 			var defined bool
 			var err error
@@ -145,11 +171,29 @@ func keyOf(pod *corev1.Pod, source environmentSource, from *corev1.EnvVarSource)
 	}
 }
 
+// resourceField returns a request or limit of a container; c is the one whose environment refers to it.
+//
+// Upstream: pkg/kubelet containerResourceRuntimeValue (v1.36).
+func resourceField(pod *corev1.Pod, c *corev1.Container, from *corev1.ResourceFieldSelector, allocatable corev1.ResourceList) (string, error) {
+	if from.ContainerName == "" {
+		return fieldpath.ResourceOf(&c.Resources, from, allocatable)
+	}
+	return fieldpath.Resource(pod, from, allocatable)
+}
+
 // podField returns the downward API field of a pod at a path; "" for an unknown path.
 //
 // Upstream: pkg/kubelet podFieldSelectorRuntimeValue, pkg/fieldpath ExtractFieldPathAsString
 // (v1.36).
-func podField(pod *corev1.Pod, path string) string {
+func podField(pod *corev1.Pod, path string, source environmentSource) string {
+	if strings.HasPrefix(path, "status.") && source != nil {
+		switch node, own := source.addresses(); path {
+		case "status.hostIP", "status.hostIPs":
+			return node
+		case "status.podIP", "status.podIPs":
+			return own
+		}
+	}
 	switch field, key, _ := strings.Cut(strings.TrimSuffix(path, "']"), "['"); field {
 	case "metadata.name":
 		return pod.Name

@@ -38,7 +38,7 @@ func (k *Kubelet) ephemeralStatuses(pod *corev1.Pod, l lifecycle, now metav1.Tim
 			if s.State.Terminated = k.exitOf(pod, &old, now); s.State.Terminated == nil {
 				s.State.Running = old.State.Running
 			}
-		case l == running && k.isEphemeralPrepared(pod, c):
+		case l == running && k.isEphemeralPrepared(pod, c) && !k.isEnding(pod):
 			k.startContainer(pod, &s, now)
 		default:
 			s.State.Waiting = &corev1.ContainerStateWaiting{Reason: waitingReason(pod)}

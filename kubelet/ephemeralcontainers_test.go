@@ -109,3 +109,31 @@ func TestEphemeralContainerWithoutRuntime(t *testing.T) {
 		})
 	}
 }
+
+// TestEphemeralContainerOfUnusedVolume: a volume that no other container mounts is mounted for it.
+func TestEphemeralContainerOfUnusedVolume(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withShell)
+	pod := shellPod(corev1.RestartPolicyAlways, w.claim("data"), waits)
+	volume := pod.Spec.Volumes[0].Name
+	pod.Spec.Containers[0].VolumeMounts = nil
+	w.createPod(pod)
+	testcheck.NoError(t, w.WaitForPod(t.Context(), "default", "web", corev1.PodRunning))
+	w.debug("web", "echo late > /data/f", func(e *corev1.EphemeralContainer) {
+		e.VolumeMounts = []corev1.VolumeMount{{Name: volume, MountPath: "/data"}}
+	})
+	w.pass(5 * time.Minute)
+	testcheck.Equal(t, "state", "Completed/0", w.ephemeralOf("web"))
+	testcheck.Equal(t, "file", "late\n", string(testcheck.Must(w.ReadFile("default", "web", "data", "f"))))
+}
+
+// TestEphemeralContainerWithAccess: a kubelet with its own rights adds and starts one, with the variables of services.
+func TestEphemeralContainerWithAccess(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withShell, func(cfg *cluster.Config) { cfg.API.RBAC = true })
+	w.createPod(shellPod(corev1.RestartPolicyAlways, "", waits))
+	testcheck.NoError(t, w.WaitForPod(t.Context(), "default", "web", corev1.PodRunning))
+	w.debug("web", "echo $KUBERNETES_SERVICE_HOST")
+	w.pass(time.Minute)
+	testcheck.Equal(t, "logs", "10.96.0.1\n", testcheck.Must(w.Logs("default", "web", "debug")))
+}

@@ -34,7 +34,7 @@ func (k *Kubelet) initStatuses(
 			s = k.initStatus(pod, c, l, initialized, now)
 		}
 		all = append(all, s)
-		initialized = initialized && isInitialized(c, &s)
+		initialized = initialized && (isInitialized(c, &s) || isSidecar(c) && l == running && k.isEnding(pod))
 	}
 	return all, initialized
 }
@@ -82,6 +82,9 @@ func (k *Kubelet) sidecarStatus(
 	runs := k.lifecycleOf(pod) == running
 	started := next && l == running
 	s.Started, s.Ready = &started, started
+	if l == running && old.Name != "" && k.isEnding(pod) {
+		return k.endingStatus(pod, &old, now)
+	}
 	if k.cfg.Containers != nil && (started || old.State.Running != nil) {
 		s = k.nextStatus(c, &old)
 		if started {
@@ -101,6 +104,23 @@ func (k *Kubelet) sidecarStatus(
 	default:
 		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: waitingReason(pod)}
 	}
+	return s
+}
+
+// endingStatus returns the status of a sidecar container that is not restarted any more.
+func (k *Kubelet) endingStatus(pod *corev1.Pod, old *corev1.ContainerStatus, now metav1.Time) corev1.ContainerStatus {
+	if old.State.Running == nil {
+		return *old
+	}
+	t := &corev1.ContainerStateTerminated{Reason: lostReason, Message: lostMessage, ExitCode: lostExit}
+	if !k.containerStopped(old) {
+		t = k.exitOf(pod, old, now)
+	}
+	if t == nil {
+		return *old
+	}
+	s, no := *old, false
+	s.State, s.Started, s.Ready = corev1.ContainerState{Terminated: t}, &no, false
 	return s
 }
 

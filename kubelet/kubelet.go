@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"net/netip"
 	"path/filepath"
 	"time"
 
@@ -42,6 +43,10 @@ type Config struct {
 	// Containers runs the containers of the node's pods; nil: none run, and annotations say when they exit.
 	// It outlives the kubelet.
 	Containers container.Runtime
+	// Address is that of the node, and PodNetwork has those of its pods; zero values: there are none. Nothing
+	// answers at any of them, since containers have no network.
+	Address    netip.Addr
+	PodNetwork netip.Prefix
 	// Dial connects to a registered driver. Calls of the connection must be suspension points.
 	Dial func(driver, endpoint string) (grpc.ClientConnInterface, error)
 
@@ -92,10 +97,14 @@ type Kubelet struct {
 	// nil without Config.Containers
 	probes     map[probeKey]*probe // see probes.go
 	probeTimes *sim.Queue[probeKey]
-	stopping   map[container.Run]bool // runs that were asked to end
+	stopping   map[container.Run]bool       // runs that were asked to end
+	waiting    map[container.Run]bool       // those of them that were not stopped yet: for their hook or their turn
+	postStarts map[container.Run]*postStart // see poststart.go
+	inputs     map[container.Run]*container.Input
 
 	preparations   map[types.UID]*preparation // see containers.go
 	ephemerals     map[types.UID]*preparation // of ephemeral containers; nil: none were
+	addresses      map[types.UID]netip.Addr   // of pods, as assigned by this kubelet; nil without Config.PodNetwork
 	prepareRetries *sim.Queue[types.UID]
 
 	leaseBegun bool                  // the queue has its key
@@ -117,6 +126,9 @@ func New(cfg Config) (*Kubelet, error) {
 		cfg: cfg, known: map[types.UID]*corev1.Pod{}, rejected: map[types.UID]*rejection{}, lifecycles: map[types.UID]lifecycle{},
 		added: map[types.UID]*corev1.Pod{}, remountsScheduled: map[types.UID]struct{}{}, periods: map[string]time.Duration{},
 		preparations: map[types.UID]*preparation{}, reports: map[types.UID]string{},
+	}
+	if cfg.PodNetwork.IsValid() {
+		k.addresses = map[types.UID]netip.Addr{}
 	}
 	k.csi = csi.New(k.csiConfig())
 	if err := k.kinds.Register(k.volumeKinds()...); err != nil {

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volsim/volsim/internal/podnetwork"
 )
 
 // managedAttachAnnotation makes the attach/detach controller attach and detach for the node.
@@ -57,6 +59,7 @@ func (k *Kubelet) syncNode(ctx context.Context, name string) error {
 	k.begin()
 	if !k.registered() {
 		node := NewNode(k.cfg.Node, k.cfg.Process.Now())
+		node.Status.Addresses = podnetwork.NodeAddresses(k.cfg.Node, k.cfg.Address)
 		if k.cfg.SelfAttach {
 			delete(node.Annotations, managedAttachAnnotation)
 		}

@@ -52,7 +52,7 @@ func (k *Kubelet) podDirs() []types.UID {
 	return uids
 }
 
-// removePodDir removes the empty directories of a pod without mounts. It fails if something is
+// removePodDir removes the empty directories of a pod without mounts, and the messages of its containers. It fails if something is
 // mounted there after all. Other remains are logged.
 //
 // Differs: upstream also removes the files of a pod's directory, except those of volumes.
@@ -69,7 +69,7 @@ func (k *Kubelet) removePodDir(ctx context.Context, uid types.UID) error {
 	case mount != "":
 		return fmt.Errorf("%w: pod %s: %s", errStillMounted, uid, mount)
 	}
-	if err := errors.Join(subpath.RemoveOrphans(k.cfg.FS, dir), k.removeEmpty(dir)); err != nil {
+	if err := errors.Join(k.removeMessages(uid), subpath.RemoveOrphans(k.cfg.FS, dir), k.removeEmpty(dir)); err != nil {
 		logr.FromContextOrDiscard(ctx).Error(err,
 			fmt.Sprintf("orphaned pod %q found, but error occurred when trying to remove the pod directory", uid))
 	}

@@ -30,6 +30,7 @@ func (k *Kubelet) podGone(pod *corev1.Pod) {
 	delete(k.rejected, pod.UID)
 	delete(k.lifecycles, pod.UID)
 	delete(k.reports, pod.UID)
+	delete(k.addresses, pod.UID)
 	k.pods.Add(pod.UID)
 }
 

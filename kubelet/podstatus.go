@@ -116,14 +116,19 @@ func (k *Kubelet) statusOf(pod *corev1.Pod, l lifecycle) corev1.PodStatus {
 	}
 	s.EphemeralContainerStatuses = k.ephemeralStatuses(pod, l, now)
 	s.Phase = k.phaseOf(pod, l, &s, initialized)
-	if isTerminal(s.Phase) {
+	held := k.cfg.Containers != nil && l == running && isTerminal(s.Phase) && !finished(pod) && someRun(&s)
+	if isTerminal(s.Phase) && !held {
 		l = ended
 		endSidecars(pod, s.InitContainerStatuses, now)
 	}
 	addFailures(k.preparations[pod.UID], s.InitContainerStatuses)
 	addFailures(k.preparations[pod.UID], s.ContainerStatuses)
 	addFailures(k.ephemerals[pod.UID], s.EphemeralContainerStatuses)
+	k.setAddresses(pod, &s, l)
 	s.Conditions = conditionsOf(pod, &s, l, now)
+	if held { // until what still runs has ended
+		s.Phase = pod.Status.Phase
+	}
 	return s
 }
 
@@ -137,13 +142,18 @@ func (k *Kubelet) phaseOf(pod *corev1.Pod, l lifecycle, s *corev1.PodStatus, ini
 		return corev1.PodSucceeded
 	case l == ended || initFailed(pod, s.InitContainerStatuses):
 		return corev1.PodFailed
-	case l == running && initialized:
+	case l == running && initialized && (pod.Status.Phase == corev1.PodRunning || !slices.ContainsFunc(s.ContainerStatuses, neverStarted)):
 		return phaseOfContainers(pod, s.ContainerStatuses)
 	case pod.Status.Phase == corev1.PodRunning:
 		return corev1.PodRunning
 	default:
 		return corev1.PodPending
 	}
+}
+
+// neverStarted reports whether a container has not run yet.
+func neverStarted(s corev1.ContainerStatus) bool {
+	return s.State.Waiting != nil && s.LastTerminationState.Terminated == nil
 }
 
 // hasFailed reports whether a container has exited with an error.

@@ -190,3 +190,33 @@ func containerOf(pod *corev1.Pod, name string) *corev1.Container {
 	}
 	return nil
 }
+
+// reasonProbeIgnored is the reason of the event for a probe that nothing executes.
+const reasonProbeIgnored = "ProbeIgnored"
+
+// reportIgnoredProbes reports the probes of a container that need a network. They count as passed.
+func (k *Kubelet) reportIgnoredProbes(pod *corev1.Pod, c *corev1.Container) {
+	for _, p := range []struct {
+		kind  probeKind
+		probe *corev1.Probe
+	}{{startupProbe, c.StartupProbe}, {livenessProbe, c.LivenessProbe}, {readinessProbe, c.ReadinessProbe}} {
+		if by := networkOf(p.probe); by != "" {
+			k.recorder.Event(containerRef(pod, c.Name), corev1.EventTypeNormal, reasonProbeIgnored,
+				fmt.Sprintf("%s probe by %s is not executed, since containers have no network: it counts as passed", p.kind, by))
+		}
+	}
+}
+
+// networkOf returns the protocol of a probe; "" if it executes a command, or does not exist.
+func networkOf(p *corev1.Probe) string {
+	switch {
+	case p == nil:
+	case p.HTTPGet != nil:
+		return "HTTP"
+	case p.TCPSocket != nil:
+		return "TCP"
+	case p.GRPC != nil:
+		return "gRPC"
+	}
+	return ""
+}

@@ -3,7 +3,7 @@ package kubelet
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -70,6 +69,8 @@ func (k *Kubelet) watchRuns() {
 		return
 	}
 	k.probes, k.stopping = map[probeKey]*probe{}, map[container.Run]bool{}
+	k.waiting, k.inputs = map[container.Run]bool{}, map[container.Run]*container.Input{}
+	k.postStarts = map[container.Run]*postStart{}
 	k.watchProbes()
 	var changed exits
 	k.cfg.Process.Delivery("containers", changed.any, func() { k.pods.Add(changed.take()) })
@@ -100,8 +101,9 @@ func (k *Kubelet) exitOf(pod *corev1.Pod, s *corev1.ContainerStatus, now metav1.
 	t := terminated(s, state.Code, metav1.NewTime(state.FinishedAt))
 	t.StartedAt = metav1.NewTime(state.StartedAt)
 	if state.Message != "" {
-		t.Reason, t.Message = reasonStartError, state.Message
+		t.Reason = reasonStartError
 	}
+	t.Message = k.messageOf(pod, runOf(pod, s), state)
 	return t
 }
 
@@ -152,17 +154,30 @@ func (k *Kubelet) startRuns(pod *corev1.Pod, s *corev1.PodStatus) {
 			k.beginProbes(c, run, &status)
 			continue
 		}
-		spec, known := k.specFor(pod, status.Name)
-		if !known {
-			continue
+		if spec, known := k.specFor(pod, status.Name); known {
+			k.startRun(pod, spec, run)
+			k.beginProbes(c, run, &corev1.ContainerStatus{})
 		}
-		spec.Run = run
-		k.cfg.Containers.Start(spec)
-		if p := k.preparations[pod.UID]; p != nil {
-			delete(p.specs, status.Name)
-		}
-		k.beginProbes(c, run, &corev1.ContainerStatus{})
-		k.recorder.Event(containerRef(pod, status.Name), corev1.EventTypeNormal, reasonStarted, "Container started")
+	}
+	k.startHooked(pod, s)
+}
+
+// startRun starts a run.
+func (k *Kubelet) startRun(pod *corev1.Pod, spec container.Spec, run container.Run) {
+	spec.Run = run
+	k.mountMessage(pod, &spec)
+	c := containerOf(pod, run.Container)
+	if c.Stdin {
+		spec.Stdin = container.NewInput()
+		k.inputs[run] = spec.Stdin
+	}
+	k.cfg.Containers.Start(spec)
+	if p := k.preparations[pod.UID]; p != nil {
+		delete(p.specs, run.Container)
+	}
+	k.recorder.Event(containerRef(pod, run.Container), corev1.EventTypeNormal, reasonStarted, "Container started")
+	if run.Restarts == 0 {
+		k.reportIgnoredProbes(pod, c)
 	}
 }
 
@@ -185,7 +200,7 @@ func (k *Kubelet) reportNotExecuted(pod *corev1.Pod) {
 //
 // Upstream: pkg/kubelet GenerateRunContainerOptions (v1.36).
 func (k *Kubelet) specOf(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (container.Spec, error) {
-	known, err := environment(pod, c, podObjects{ctx, k, pod.Namespace})
+	known, err := environment(pod, c, podObjects{ctx, k, pod})
 	if err != nil {
 		return container.Spec{}, err
 	}
@@ -263,44 +278,7 @@ func graceOf(pod *corev1.Pod) time.Duration {
 func (k *Kubelet) forgetRuns(uid types.UID) {
 	if k.cfg.Containers != nil {
 		k.cfg.Containers.Remove(uid)
+		k.forgetHooks(uid)
+		maps.DeleteFunc(k.inputs, func(run container.Run, _ *container.Input) bool { return run.Pod == uid })
 	}
-}
-
-// podObjects reads the config maps and secrets of a pod's namespace.
-//
-// Differs: upstream's kubelet watches them.
-type podObjects struct {
-	ctx       context.Context //nolint:containedctx // for one environment
-	kubelet   *Kubelet
-	namespace string
-}
-
-func (o podObjects) configMap(name string) (map[string]string, error) {
-	m, err := o.kubelet.cfg.Client.CoreV1().ConfigMaps(o.namespace).Get(o.ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return nil, missing(err, "configmap", name)
-	}
-	return m.Data, nil
-}
-
-func (o podObjects) secret(name string) (map[string]string, error) {
-	s, err := o.kubelet.cfg.Client.CoreV1().Secrets(o.namespace).Get(o.ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return nil, missing(err, "secret", name)
-	}
-	data := make(map[string]string, len(s.Data))
-	for key, value := range s.Data {
-		data[key] = string(value)
-	}
-	return data, nil
-}
-
-// missing returns the error of an object that does not exist with the text of the kubelet's cache.
-//
-// Upstream: pkg/kubelet/util/manager objectCache.Get (v1.36).
-func missing(err error, kind, name string) error {
-	if apierrors.IsNotFound(err) {
-		return apierrors.NewNotFound(corev1.Resource(kind), name)
-	}
-	return fmt.Errorf("get %s: %w", kind, err)
 }

@@ -281,6 +281,25 @@ func TestProbes(t *testing.T) {
 	}, w.eventsOf("web"))
 }
 
+// TestProbesWithoutNetwork: those by HTTP, TCP and gRPC count as passed, and an event of each container says so once.
+func TestProbesWithoutNetwork(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withShell)
+	pod := shellPod(corev1.RestartPolicyAlways, "", "sleep 10; exit 1")
+	c := &pod.Spec.Containers[0]
+	c.StartupProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 1}}}
+	c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{}}}
+	c.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{}}}
+	w.createPod(pod)
+	w.pass(2 * time.Minute)
+	const text = " is not executed, since containers have no network: it counts as passed"
+	testcheck.Equal(t, "events", []string{
+		"x1 Normal ProbeIgnored web: Liveness probe by TCP" + text, "x1 Normal ProbeIgnored web: Readiness probe by HTTP" + text,
+		"x1 Normal ProbeIgnored web: Startup probe by gRPC" + text,
+	}, w.events("ProbeIgnored"))
+	testcheck.Equal(t, "life", []string{"Pending", "Running main:running ready", "Running main:Error/1"}, w.lives["web"][:3])
+}
+
 // TestPreStop: the hook is executed before TERM.
 func TestPreStop(t *testing.T) {
 	t.Parallel()

@@ -41,6 +41,10 @@ func (h *handler) groups() []group {
 		}
 		g.versions[j].resources = append(g.versions[j].resources, d)
 		if d.Group == "" && d.Name == "pods" {
+			last := len(g.versions[j].resources) - 1
+			if h.hasKubelets() {
+				g.versions[j].resources[last].Subresources = withConnections(d.Subresources)
+			}
 			g.versions[j].resources = append(g.versions[j].resources, bindingsResource())
 		}
 	}
@@ -51,6 +55,19 @@ func (h *handler) groups() []group {
 			slices.SortStableFunc(v.resources, func(a, b fake.APIResource) int { return cmp.Compare(a.Name, b.Name) })
 		}
 	}
+	return all
+}
+
+// withConnections returns the subresources of pods with those that kubelets answer, sorted.
+//
+// Upstream: pkg/registry/core/rest, the storage of pods (v1.36).
+func withConnections(subresources []metav1.APIResource) []metav1.APIResource {
+	connection := func(name, kind string, verbs ...string) metav1.APIResource {
+		return metav1.APIResource{Name: "pods/" + name, Namespaced: true, Version: "v1", Kind: kind, Verbs: verbs}
+	}
+	all := append(slices.Clone(subresources), connection("attach", "PodAttachOptions", "create", "get"),
+		connection("exec", "PodExecOptions", "create", "get"), connection("log", "Pod", "get"))
+	slices.SortFunc(all, func(a, b metav1.APIResource) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
 

@@ -44,12 +44,12 @@ func (v *resourceRequest) podLog() (answer, error) {
 	return v.pass(pod, url.URL{Path: path, RawQuery: podconnect.LogQuery(opts).Encode()})
 }
 
-// podExec passes a request to execute a command in a pod to the kubelet of its node.
+// podStream passes a request to execute a command in a pod, or to attach to that of a container, to the kubelet of its node.
 //
 // Differs: admission does not see it.
 //
-// Upstream: pkg/registry/core/pod/rest ExecREST, pkg/registry/core/pod ExecLocation (v1.36).
-func (v *resourceRequest) podExec() (answer, error) {
+// Upstream: pkg/registry/core/pod/rest ExecREST, AttachREST, pkg/registry/core/pod streamLocation (v1.36).
+func (v *resourceRequest) podStream() (answer, error) {
 	if v.Method != http.MethodGet && v.Method != http.MethodPost {
 		return answer{}, errMethod()
 	}
@@ -59,6 +59,9 @@ func (v *resourceRequest) podExec() (answer, error) {
 	opts, err := podconnect.ExecOptions(v.query)
 	if err != nil {
 		return answer{}, apierrors.NewBadRequest(err.Error())
+	}
+	if v.sub == "attach" {
+		opts.Command = nil
 	}
 	if err := v.authorizeCreate(); err != nil {
 		return answer{}, err
@@ -72,7 +75,7 @@ func (v *resourceRequest) podExec() (answer, error) {
 	case !isUpgrade(v.Request):
 		return answer{}, apierrors.NewBadRequest("Upgrade request required")
 	}
-	path := "/exec/" + pod.Namespace + "/" + pod.Name + "/" + opts.Container
+	path := "/" + v.sub + "/" + pod.Namespace + "/" + pod.Name + "/" + opts.Container
 	return v.pass(pod, url.URL{Path: path, RawQuery: podconnect.ExecQuery(opts).Encode()})
 }
 

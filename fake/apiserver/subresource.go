@@ -17,7 +17,7 @@ import (
 )
 
 // connectSubresources lead to the process of a pod, or to what a node or a service serves. They are
-// refused, except for what kubelets answer; see proxyKubelet, podLog and podExec.
+// refused, except for what kubelets answer; see proxyKubelet, podLog and podStream.
 var connectSubresources = map[string][]string{
 	"pods":     {"attach", "exec", "log", "portforward", "proxy"},
 	"services": {"proxy"},
@@ -53,17 +53,17 @@ func (v *resourceRequest) subresource(verb string) (answer, error) {
 	}
 }
 
-// connect answers a request for the log of a pod or for a command in it, if the server has kubelets. It refuses
-// any other connection to an existing pod, node or service, and any unknown subresource.
+// connect answers a request for the log of a pod or for a connection with a command in it, if the server has kubelets. It
+// refuses any other connection to an existing pod, node or service, and any unknown subresource.
 //
-// Differs: there is neither attach nor portforward, and the only proxy is that of nodes.
+// Differs: there is no portforward, and the only proxy is that of nodes.
 func (v *resourceRequest) connect() (answer, error) {
 	if v.Group == "" && v.Resource == "pods" && v.h.hasKubelets() {
 		switch v.sub {
 		case "log":
 			return v.podLog()
-		case "exec":
-			return v.podExec()
+		case "exec", "attach":
+			return v.podStream()
 		}
 	}
 	if v.Group != "" || !slices.Contains(connectSubresources[v.Resource], v.sub) {

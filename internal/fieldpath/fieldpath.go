@@ -81,6 +81,13 @@ func Resource(pod *corev1.Pod, from *corev1.ResourceFieldSelector, allocatable c
 	if err != nil {
 		return "", err
 	}
+	return ResourceOf(&resources, from, allocatable)
+}
+
+// ResourceOf is Resource for the requests and limits of a container. The container that the selector names is ignored.
+//
+// Upstream: pkg/api/v1/resource ExtractContainerResourceValue (v1.36).
+func ResourceOf(resources *corev1.ResourceRequirements, from *corev1.ResourceFieldSelector, allocatable corev1.ResourceList) (string, error) {
 	divisor := from.Divisor
 	if divisor.IsZero() {
 		divisor = resource.MustParse("1")

@@ -63,7 +63,11 @@ func (s *server) exec(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // it has answered
 	}
-	x := newExecution(conn, opts)
+	var stdin *container.Input
+	if opts.Stdin {
+		stdin = container.NewInput()
+	}
+	x := newExecution(conn, opts, stdin, false)
 	defer x.close()
 	x.execute(func(streams container.Streams) (*container.Execution, error) {
 		return runtime.Exec(run, opts.Command, streams)

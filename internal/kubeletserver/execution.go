@@ -57,6 +57,7 @@ type execution struct {
 	conn   *websocket.Conn
 	opts   *corev1.PodExecOptions
 	stdin  *container.Input // nil: not wanted
+	shared bool             // stdin outlives the client
 	output *container.Output
 	gone   chan struct{} // closed when nothing more is read from the client
 	over   chan struct{} // closed by end
@@ -64,13 +65,12 @@ type execution struct {
 }
 
 // newExecution returns an execution, and begins to read from its client.
-func newExecution(conn *websocket.Conn, opts *corev1.PodExecOptions) *execution {
-	x := &execution{conn: conn, opts: opts, output: container.NewOutput(0), gone: make(chan struct{}), over: make(chan struct{})}
+func newExecution(conn *websocket.Conn, opts *corev1.PodExecOptions, stdin *container.Input, shared bool) *execution {
+	x := &execution{
+		conn: conn, opts: opts, stdin: stdin, shared: shared, output: container.NewOutput(0), gone: make(chan struct{}), over: make(chan struct{}),
+	}
 	x.end = sync.OnceFunc(func() { close(x.over) })
 	x.output.SetWindow(windowBytes)
-	if opts.Stdin {
-		x.stdin = container.NewInput()
-	}
 	conn.SetReadLimit(messageBytesMax)
 	go x.receive()
 	return x
@@ -101,7 +101,7 @@ func (x *execution) receive() {
 			_, _ = x.stdin.Write(message[1:]) // it may be closed: what follows the end is lost
 			x.waitForSpace()
 		case message[0] == closeSignal && x.conn.Subprotocol() == protocolV5:
-			if len(message) == 2 && message[1] == stdinChannel {
+			if len(message) == 2 && message[1] == stdinChannel && !x.shared {
 				_ = x.stdin.Close() // it returns no error
 			}
 		}
@@ -122,14 +122,7 @@ func (x *execution) waitForSpace() {
 // execute starts a command, sends what it writes, and at last its result. It ends the command if the client disconnects or
 // one of the channels is closed.
 func (x *execution) execute(start func(container.Streams) (*container.Execution, error), ends ...<-chan struct{}) {
-	channel := byte(errorChannel) // an empty message tells the client that it is connected
-	switch {
-	case x.opts.Stdout:
-		channel = stdoutChannel
-	case x.opts.Stderr:
-		channel = stderrChannel
-	}
-	if x.send(channel, nil) != nil {
+	if x.greet() != nil {
 		return
 	}
 	command, err := start(container.Streams{Stdin: x.stdin, Output: x.output, TTY: x.opts.TTY})
@@ -137,6 +130,28 @@ func (x *execution) execute(start func(container.Streams) (*container.Execution,
 		x.finish(&apierrors.NewInternalError(fmt.Errorf("error executing command in container: %w", err)).ErrStatus)
 		return
 	}
+	defer x.endWith(ends)()
+	if x.copyOutput(command) != nil {
+		command.Kill()
+		return
+	}
+	x.finish(resultOf(command.Code()))
+}
+
+// greet tells the client by an empty message that it is connected. The error is errGone.
+func (x *execution) greet() error {
+	channel := byte(errorChannel)
+	switch {
+	case x.opts.Stdout:
+		channel = stdoutChannel
+	case x.opts.Stderr:
+		channel = stderrChannel
+	}
+	return x.send(channel, nil)
+}
+
+// endWith ends the connection when one of the channels is closed, until the function that it returns is called.
+func (x *execution) endWith(ends []<-chan struct{}) (stop func()) {
 	stopped := make(chan struct{})
 	for _, end := range ends {
 		go func() {
@@ -147,12 +162,7 @@ func (x *execution) execute(start func(container.Streams) (*container.Execution,
 			}
 		}()
 	}
-	defer close(stopped)
-	if x.copyOutput(command) != nil {
-		command.Kill()
-		return
-	}
-	x.finish(resultOf(command.Code()))
+	return func() { close(stopped) }
 }
 
 // copyOutput sends what a command writes until it has ended. The error is errGone.

@@ -20,6 +20,8 @@ type Host interface {
 	// Pod returns a pod of the node, which is read-only. The bool is false if the kubelet knows no such pod. The
 	// error is that the kubelet does not answer.
 	Pod(ctx context.Context, namespace, name string) (*corev1.Pod, bool, error)
+	// Stdin returns what a run reads. nil: nothing. The error is that the kubelet does not answer.
+	Stdin(ctx context.Context, run container.Run) (*container.Input, error)
 	// Containers returns what runs the node's containers. nil: nothing does.
 	Containers() container.Runtime
 	// Now returns the time of the world.
@@ -44,6 +46,8 @@ func Register(mux *http.ServeMux, host Host) {
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.containerLogs)
 	mux.HandleFunc("GET /exec/{namespace}/{pod}/{container}", s.exec)
 	mux.HandleFunc("POST /exec/{namespace}/{pod}/{container}", s.exec)
+	mux.HandleFunc("GET /attach/{namespace}/{pod}/{container}", s.attach)
+	mux.HandleFunc("POST /attach/{namespace}/{pod}/{container}", s.attach)
 }
 
 // refuse answers with an error, as text. Clients of exec parse it as YAML first, so a text with ": " is lost: they

@@ -171,8 +171,9 @@ type world struct {
 	testing.TB
 	api       *fake.Server
 	runtime   *scriptedRuntime
-	stopped   chan struct{} // the kubelet's
-	responses chan int      // codes of responses that were recorded, and 0 at the end of each
+	stopped   chan struct{}                  // the kubelet's
+	stdin     map[types.UID]*container.Input // of the pod's runs
+	responses chan int                       // codes of responses that were recorded, and 0 at the end of each
 	authority *apiserver.Authority
 	listener  *apiserver.Listener
 	config    *clientrest.Config
@@ -210,6 +211,10 @@ func (k kubeletOf) Pod(_ context.Context, namespace, name string) (*corev1.Pod, 
 		return nil, false, nil
 	}
 	return found.(*corev1.Pod), true, nil
+}
+
+func (k kubeletOf) Stdin(_ context.Context, run container.Run) (*container.Input, error) {
+	return k.stdin[run.Pod], nil
 }
 func (k kubeletOf) Containers() container.Runtime { return k.runtime }
 func (k kubeletOf) Now() time.Time                { return epoch.Add(time.Minute) }

@@ -28,6 +28,7 @@ type Spec struct {
 	Devices    []Device
 	ReadOnly   bool // its root directory is read-only
 	TTY        bool
+	Stdin      *Input   // what attached clients write; nil: empty
 	Privileged bool     // it may change its node
 	Image      string   // as the pod spells it
 	ImageArgs  []string // arguments of the image's command, if Args is empty
