@@ -178,7 +178,7 @@ func Watch(w World, rules ...Rule) *Checker {
 		c.rules = append(c.rules, activeRule{r, r.begin(c)})
 	}
 	c.index()
-	c.waiting = []*subject{&aboutNodes, &aboutWorkloads, &aboutLocalStorage, &aboutAttributes, &aboutSnapshots}
+	c.waiting = []*subject{&aboutNodes, &aboutWorkloads, &aboutLocalStorage, &aboutAttributes, &aboutSnapshots, &aboutContainers}
 	for _, s := range slices.Clone(c.waiting) {
 		if slices.ContainsFunc(*s, func(resource string) bool { return w.API.Count(resource) > 0 }) {
 			c.start(s)
@@ -209,6 +209,9 @@ func Watch(w World, rules ...Rule) *Checker {
 func (c *Checker) onRecord(r trace.Record) {
 	if c.waits(&aboutNodes) && isNodeRecord(r) {
 		c.start(&aboutNodes)
+	}
+	if isContainerAccess(r) && c.waits(&aboutContainers) {
+		c.start(&aboutContainers)
 	}
 	switch r.Kind {
 	case trace.KindAPI:
@@ -406,6 +409,7 @@ func init() {
 		deploymentRules,
 		daemonSetRules,
 		containerRules,
+		containerDataRules,
 		jobRules,
 		quotaRules,
 		deadNodeRules,
