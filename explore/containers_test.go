@@ -1,6 +1,7 @@
 package explore_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/volsim/volsim/explore"
@@ -44,6 +45,7 @@ func TestDataOfContainers(t *testing.T) {
 	for _, tt := range []struct{ name, scenario string }{
 		{"moves", writesAndMoves},
 		{"stays", writesAndStays},
+		{"removes", strings.Replace(writesAndMoves, "cat /data/f", "cat /data/f; rm /data/f; touch /data/g; mv /data/g /data/h", 1)},
 		{"restores", writesAndRestores},
 		{"clones", writesAndClones},
 		{"grows", growsWhileUsed},
