@@ -31,6 +31,24 @@ func isContainerAccess(r trace.Record) bool {
 	return r.Kind == trace.KindWork && strings.HasPrefix(r.Task, "containers(") && strings.HasPrefix(r.Object, "/")
 }
 
+// observeAccess begins these rules at the first access of a container, and lets the rules about lost files take in
+// what it has changed. Those have no watcher for it, which worlds without containers would have to pay for.
+func (c *Checker) observeAccess(r trace.Record) {
+	if c.waits(&aboutContainers) {
+		c.start(&aboutContainers)
+	}
+	a, ok := containerAccessOf(r)
+	if !ok || a.reads() {
+		return
+	}
+	if c.files != nil {
+		c.files.relearn()
+	}
+	if c.directories != nil {
+		c.directories.relearn(a.node)
+	}
+}
+
 // A containerAccess is an access of a container to a path.
 type containerAccess struct {
 	node, pod, container string // pod is a UID

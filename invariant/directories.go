@@ -35,6 +35,7 @@ func beginDirectoriesKeep(c *Checker) watcher {
 		return watcher{}
 	}
 	t := &directoryTracker{c, map[directory][]string{}, map[directory]types.UID{}, map[directory]string{}}
+	c.directories = t
 	for _, pod := range c.API.List("pods") {
 		t.observe(pod.(*corev1.Pod))
 	}
@@ -52,11 +53,6 @@ func beginDirectoriesKeep(c *Checker) watcher {
 		call: func(r trace.Record) {
 			if changesPodFiles(r.Verb) {
 				t.checkNode(nodeOfTask(r.Task))
-			}
-		},
-		work: func(r trace.Record) {
-			if a, ok := containerAccessOf(r); ok && !a.reads() {
-				t.relearn(a.node)
 			}
 		},
 		event: func(r trace.Record) {

@@ -45,6 +45,7 @@ func beginFilesStay(c *Checker) watcher {
 		return watcher{}
 	}
 	k := &fileTracker{c, map[volumeOnNode][]string{}}
+	c.files = k
 	return watcher{
 		commits: []string{"pods"},
 		commit: func(e fake.Commit) {
@@ -56,11 +57,6 @@ func beginFilesStay(c *Checker) watcher {
 				if v := csiVolumeNamed(c.API, name); v != nil {
 					k.check(volumeAt(v, ""), "pod "+pod.Namespace+"/"+pod.Name+" was to be deleted")
 				}
-			}
-		},
-		work: func(r trace.Record) {
-			if a, ok := containerAccessOf(r); ok && !a.reads() {
-				k.relearn()
 			}
 		},
 		call: func(r trace.Record) {

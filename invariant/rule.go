@@ -149,8 +149,10 @@ type Checker struct {
 	actions     map[trace.Kind][]func(r trace.Record) // subscribers by kind of action
 	rests       []*activeRule
 	own         []ownRule
-	resyncing   bool // see Resync
-	committing  bool // a commit is being checked, whose action is not in the trace yet
+	resyncing   bool              // see Resync
+	files       *fileTracker      // of I25; nil: it has not begun
+	directories *directoryTracker // of I41
+	committing  bool              // a commit is being checked, whose action is not in the trace yet
 }
 
 // An ownRule is a rule of one's own with its checks.
@@ -210,8 +212,8 @@ func (c *Checker) onRecord(r trace.Record) {
 	if c.waits(&aboutNodes) && isNodeRecord(r) {
 		c.start(&aboutNodes)
 	}
-	if isContainerAccess(r) && c.waits(&aboutContainers) {
-		c.start(&aboutContainers)
+	if isContainerAccess(r) {
+		c.observeAccess(r)
 	}
 	switch r.Kind {
 	case trace.KindAPI:
