@@ -90,6 +90,9 @@ func (c *Cluster) Exec(ctx context.Context, namespace, pod, name string, args ..
 	if err != nil {
 		return Result{}, fmt.Errorf("exec in pod %s/%s: %w", namespace, pod, err)
 	}
+	if err := c.waitForStart(ctx, namespace, pod, n, run); err != nil {
+		return Result{}, fmt.Errorf("exec in pod %s/%s: container %q: %w: %w", namespace, pod, run.Container, container.ErrNotRunning, err)
+	}
 	out := container.NewOutput(0)
 	e, err := n.runtime().Exec(run, args, container.Streams{Output: out})
 	if err != nil {
@@ -101,6 +104,20 @@ func (c *Cluster) Exec(ctx context.Context, namespace, pod, name string, args ..
 		return Result{}, err
 	}
 	return Result{Stdout: out.Text(container.Stdout), Stderr: out.Text(container.Stderr), Code: e.Code()}, nil
+}
+
+// waitForStart lets the world run until a run has started that the status of its pod shows as running: the kubelet
+// writes the status first.
+func (c *Cluster) waitForStart(ctx context.Context, namespace, pod string, n *node, run container.Run) error {
+	return c.Wait(ctx, "container "+run.Container+" of pod "+namespace+"/"+pod+" to be started", func() bool {
+		p, exists := c.pod(namespace, pod)
+		if !exists || p.UID != run.Pod || n.runtime().State(run).Started {
+			return true
+		}
+		return !slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses), func(s corev1.ContainerStatus) bool {
+			return s.Name == run.Container && s.RestartCount == run.Restarts && s.State.Running != nil
+		})
+	})
 }
 
 // Logs returns what the current run of a container has written so far, or its last run if it waits for the next.

@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 	"testing"
@@ -102,5 +103,21 @@ func TestUnknownContainers(t *testing.T) {
 	_, err := cluster.New(cluster.Config{Devices: cluster.Array, Containers: "docker", Stepped: &sim.SteppedConfig{}})
 	if err == nil || !strings.Contains(err.Error(), `containers "docker": want "none" or "shell"`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestExecAtOnce executes commands as soon as the statuses say that the containers run. In a live world the kubelet may not
+// have started them.
+func TestExecAtOnce(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	c := testcheck.Must(cluster.New(cluster.Config{Nodes: 1, Devices: cluster.Array, Containers: cluster.ShellContainers}))
+	t.Cleanup(func() { testcheck.NoError(t, c.Close()) })
+	testcheck.NoError(t, c.Start(ctx))
+	for i := range 100 {
+		name := fmt.Sprintf("web-%d", i)
+		_, err := c.Client().CoreV1().Pods("default").Create(ctx, cluster.NewPod(name), metav1.CreateOptions{})
+		testcheck.NoError(t, err, c.WaitForPod(ctx, "default", name, corev1.PodRunning))
+		testcheck.Equal(t, "result", cluster.Result{Stdout: name + "\n"}, testcheck.Must(c.Exec(ctx, "default", name, "", "hostname")))
 	}
 }

@@ -119,7 +119,7 @@ func everyMutant() []mutant {
 	return slices.Concat(claimMutants, pluginMutants, nodeMutants, attachMutants, restartMutants,
 		ownershipMutants, subPathMutants, filesMutants, statefulSetMutants,
 		deploymentMutants, daemonSetMutants, jobMutants, quotaMutants, deadNodeMutants, preemptionMutants,
-		localStorageMutants, attributesMutants, snapshotMutants)
+		localStorageMutants, attributesMutants, snapshotMutants, containerMutants)
 }
 
 // TestMutants checks that every mutant is detected by its rule within the number of schedules in

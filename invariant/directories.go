@@ -28,13 +28,14 @@ type directoryTracker struct {
 
 // beginDirectoriesKeep checks that a file seen in a volume that is a directory of the node exists
 // as long as the volume: an emptyDir as long as its pod, in memory also only until the node boots,
-// and a hostPath or local volume that is retained indefinitely. No user deletes files in these
+// and a hostPath or local volume that is retained indefinitely. Only containers delete files in these
 // worlds. It checks when a kubelet has called a plugin of such volumes, at each event, and at rest.
 func beginDirectoriesKeep(c *Checker) watcher {
 	if _, ok := c.Devices.(diskReader); !ok {
 		return watcher{}
 	}
 	t := &directoryTracker{c, map[directory][]string{}, map[directory]types.UID{}, map[directory]string{}}
+	c.directories = t
 	for _, pod := range c.API.List("pods") {
 		t.observe(pod.(*corev1.Pod))
 	}
@@ -199,13 +200,28 @@ func (t *directoryTracker) check(at directory) {
 		delete(t.volumes, at)
 		return
 	}
-	disk, _ := t.diskOf(at.node)
-	files := map[string]string{}
-	readFiles(disk, at.path, "", files)
+	now := t.filesIn(at)
 	for _, f := range t.files[at] {
-		if _, found := files[f]; !found {
+		if _, found := slices.BinarySearch(now, f); !found {
 			t.report("I41", "file %s is gone from %s of node %s", f, at.path, at.node)
 		}
 	}
-	t.files[at] = slices.Sorted(maps.Keys(files))
+	t.files[at] = now
+}
+
+// filesIn returns the files of a directory, sorted.
+func (t *directoryTracker) filesIn(at directory) []string {
+	disk, _ := t.diskOf(at.node)
+	files := map[string]string{}
+	readFiles(disk, at.path, "", files)
+	return slices.Sorted(maps.Keys(files))
+}
+
+// relearn takes in what a container of a node has changed.
+func (t *directoryTracker) relearn(node string) {
+	for at := range t.files { // any order
+		if at.node == node {
+			t.files[at] = t.filesIn(at)
+		}
+	}
 }

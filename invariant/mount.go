@@ -36,7 +36,7 @@ type fileTracker struct {
 	files map[volumeOnNode][]string // by volume, without a node
 }
 
-// beginFilesStay checks that a file seen in a volume exists as long as the volume. No user deletes
+// beginFilesStay checks that a file seen in a volume exists as long as the volume. Only containers delete
 // files in these worlds, but the removal of a directory through a mount would. It checks when the
 // deletion of a pod begins and when a kubelet is restarted, before any cleanup, and after each
 // mount, unmount and detach. It does not detect the removal of an empty directory.
@@ -45,6 +45,7 @@ func beginFilesStay(c *Checker) watcher {
 		return watcher{}
 	}
 	k := &fileTracker{c, map[volumeOnNode][]string{}}
+	c.files = k
 	return watcher{
 		commits: []string{"pods"},
 		commit: func(e fake.Commit) {
@@ -99,6 +100,15 @@ func (k *fileTracker) check(volume volumeOnNode, when string) {
 		}
 	}
 	k.files[volume] = files
+}
+
+// relearn takes in what a container has changed.
+func (k *fileTracker) relearn() {
+	for volume := range k.files { // any order
+		if in, lists := k.backend(volume.driver).(fileLister); lists {
+			k.files[volume] = in.Files(volume.handle)
+		}
+	}
 }
 
 // beginReconstructed checks that, at rest, mounts and directories on a ready node whose kubelet was

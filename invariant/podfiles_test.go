@@ -110,6 +110,22 @@ func TestPodFilesRules(t *testing.T) {
 			w.remove("/srv/deep")
 			w.kubeletCalls(node1, "TearDown", "/srv")
 		}, []string{"file deep/file is gone from /srv of node node-1"}},
+		{"I41", "allows a container to remove a file", func(w *hand) {
+			w.podWith(scratch)
+			w.file(scratchDir+"/file", "1")
+			w.event("crash", "kubelet(node-1)")
+			w.remove(scratchDir + "/file")
+			w.access("remove", "/v/file")
+			w.event("crash", "kubelet(node-1)")
+		}, nil},
+		{"I41", "is violated by a file that is gone after a container has read it", func(w *hand) {
+			w.podWith(scratch)
+			w.file(scratchDir+"/file", "1")
+			w.event("crash", "kubelet(node-1)")
+			w.remove(scratchDir + "/file")
+			w.access("read", "/v/file")
+			w.event("crash", "kubelet(node-1)")
+		}, []string{"file file is gone from " + scratchDir + " of node node-1"}},
 		{"I41", "is violated by memory that a crash of the kubelet loses", func(w *hand) {
 			w.podWith(scratch)
 			w.devices.mounts[node1] = []nodefs.Mount{tmpfs}

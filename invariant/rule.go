@@ -149,8 +149,10 @@ type Checker struct {
 	actions     map[trace.Kind][]func(r trace.Record) // subscribers by kind of action
 	rests       []*activeRule
 	own         []ownRule
-	resyncing   bool // see Resync
-	committing  bool // a commit is being checked, whose action is not in the trace yet
+	resyncing   bool              // see Resync
+	files       *fileTracker      // of I25; nil: it has not begun
+	directories *directoryTracker // of I41
+	committing  bool              // a commit is being checked, whose action is not in the trace yet
 }
 
 // An ownRule is a rule of one's own with its checks.
@@ -178,7 +180,7 @@ func Watch(w World, rules ...Rule) *Checker {
 		c.rules = append(c.rules, activeRule{r, r.begin(c)})
 	}
 	c.index()
-	c.waiting = []*subject{&aboutNodes, &aboutWorkloads, &aboutLocalStorage, &aboutAttributes, &aboutSnapshots}
+	c.waiting = []*subject{&aboutNodes, &aboutWorkloads, &aboutLocalStorage, &aboutAttributes, &aboutSnapshots, &aboutContainers}
 	for _, s := range slices.Clone(c.waiting) {
 		if slices.ContainsFunc(*s, func(resource string) bool { return w.API.Count(resource) > 0 }) {
 			c.start(s)
@@ -209,6 +211,9 @@ func Watch(w World, rules ...Rule) *Checker {
 func (c *Checker) onRecord(r trace.Record) {
 	if c.waits(&aboutNodes) && isNodeRecord(r) {
 		c.start(&aboutNodes)
+	}
+	if isContainerAccess(r) {
+		c.observeAccess(r)
 	}
 	switch r.Kind {
 	case trace.KindAPI:
@@ -406,6 +411,7 @@ func init() {
 		deploymentRules,
 		daemonSetRules,
 		containerRules,
+		containerDataRules,
 		jobRules,
 		quotaRules,
 		deadNodeRules,

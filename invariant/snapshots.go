@@ -76,6 +76,7 @@ type snapshotObject struct {
 type contentObject struct {
 	name, driver, policy string
 	handle               string // that its status names, or its source
+	source               string // the handle of the volume of which it is a snapshot; "": none
 	snapshotUID          string
 	dynamic              bool // its source is a volume
 	ready, failed        bool
@@ -98,6 +99,7 @@ func contentOf(obj fake.Object) contentObject {
 	made := contentObject{
 		name: obj.GetName(), driver: textIn(content, "spec", "driver"), policy: textIn(content, "spec", "deletionPolicy"),
 		handle: textIn(content, "status", "snapshotHandle"), snapshotUID: textIn(content, "spec", "volumeSnapshotRef", "uid"),
+		source:  textIn(content, "spec", "source", "volumeHandle"),
 		dynamic: hasIn(content, "spec", "source", "volumeHandle"),
 		ready:   boolIn(content, "status", "readyToUse"), failed: hasIn(content, "status", "error"),
 		deleting: obj.GetDeletionTimestamp() != nil,

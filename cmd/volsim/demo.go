@@ -54,7 +54,8 @@ func newDemo() *cobra.Command {
 		Short: "Show the life cycle of a volume",
 		Long: "demo runs a small cluster in this process and shows the life cycle of one volume. A claim is provisioned and\n" +
 			"bound. A pod on node-1 writes a file to the volume. The pod is recreated on node-2 and finds the file. A snapshot\n" +
-			"keeps the file while the pod overwrites it, and is restored as a second volume. Then everything is deleted.\n\n" +
+			"keeps the file while the pod overwrites it, and is restored as a second volume. Then everything is deleted.\n" +
+			"Commands are executed in the containers of the pods (shell containers), and what they print is shown.\n\n" +
 			"As root on Linux, with the usual tools, the volume is a real ext4 file system on a real loop device; otherwise it\n" +
 			"is kept in memory. With --devices=lvm it is a logical volume in the volume group of node-1, so the pod can only be\n" +
 			"recreated there. The demo removes everything that it created, also after Ctrl-C.\n\n" + dirHelp + pictureHelp,
@@ -74,7 +75,7 @@ func demo(ctx context.Context, cmd *cobra.Command, o demoOptions) (err error) {
 	if err := errors.Join(o.picture.validate(cmd), devicesFlag(o.devices)); err != nil {
 		return usage(err)
 	}
-	c, err := cluster.New(cluster.Config{Devices: cluster.Devices(o.devices), Dir: o.dir, Snapshots: true})
+	c, err := cluster.New(cluster.Config{Devices: cluster.Devices(o.devices), Dir: o.dir, Snapshots: true, Containers: cluster.ShellContainers})
 	if err != nil {
 		return err
 	}

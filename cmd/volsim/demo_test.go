@@ -45,11 +45,12 @@ func TestDemoShowsTheLifeCycleOfAVolume(t *testing.T) {
 				"reports pod default/web Running", "writes 47 bytes to",
 				"The pod is recreated on node-2", "for one node at a time", "cordons node-1", "has the driver unpublish the volume from the pod",
 				"has the driver detach the volume: node=node-1", "has the driver attach the volume: node=node-2",
-				"finds greeting.txt with the same 47 bytes",
+				"$ cat /mnt/data/greeting.txt | Written on node-1, through the pod's own path.",
+				"finds greeting.txt with the same 47 bytes", "$ df -h /mnt/data | ", "47 used",
 				"A snapshot is taken and restored", "creates snapshot default/before of claim data", "creates snapshot content snapcontent-",
 				"for snapshot default/before", "has the driver take a snapshot: volume=", "reports snapshot content snapcontent-", "ready to use",
 				"reports snapshot default/before ready to use", "overwrites greeting.txt with 42 bytes", "has the driver create a volume: from=",
-				"finds greeting.txt with the first 47 bytes",
+				"$ cat /mnt/restored/greeting.txt | Written on node-1", "finds greeting.txt with the first 47 bytes",
 				"Pods, claims, snapshot and volumes are deleted", "reclaim policy is Delete", "deletes snapshot default/before", "has the driver delete the snapshot",
 				"marks volume pvc-", "Released", "has the driver delete the volume", "API writes,", "driver calls", "on " + devices + " devices", "No leaks.",
 			})
@@ -122,7 +123,7 @@ func TestDemoAsJSON(t *testing.T) {
 		}
 		kinds[last.Event]++
 	}
-	if kinds["chapter"] != 6 || kinds["note"] != 4 || kinds["action"] < 100 || kinds["summary"] != 1 {
+	if kinds["chapter"] != 6 || kinds["note"] != 7 || kinds["action"] < 100 || kinds["summary"] != 1 {
 		t.Errorf("events: %v", kinds)
 	}
 	if s := last.Summary; s == nil || s.Writes < 30 || s.DriverCalls < 12 || s.Devices != "array" || s.ElapsedMS <= 0 {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -122,13 +121,13 @@ func (s *demoRun) claim(ctx context.Context) error {
 	return s.cluster.WaitForClaim(ctx, namespace, claimName, corev1.ClaimBound)
 }
 
-var greeting = []byte("Written on node-1, through the pod's own path.\n")
+const greeting = "Written on node-1, through the pod's own path.\n"
 
 func (s *demoRun) firstPod(ctx context.Context) error {
 	if err := s.startPod(ctx); err != nil {
 		return err
 	}
-	if err := s.cluster.WriteFile(namespace, podName, claimName, fileName, greeting); err != nil {
+	if err := s.write(ctx, greeting); err != nil {
 		return err
 	}
 	path, err := s.cluster.MountPath(namespace, podName, claimName)
@@ -163,7 +162,7 @@ func (s *demoRun) secondPod(ctx context.Context) error {
 	if err := s.startPod(ctx); err != nil {
 		return err
 	}
-	return s.checkFile()
+	return s.checkFile(ctx)
 }
 
 // samePod recreates the pod on the same node, the only one with its volume.
@@ -189,7 +188,7 @@ func (s *demoRun) samePod(ctx context.Context) error {
 	if err := s.cluster.WaitForPod(ctx, namespace, podName, corev1.PodRunning); err != nil {
 		return err
 	}
-	return s.checkFile()
+	return s.checkFile(ctx)
 }
 
 // cordon marks node-1 unschedulable, or schedulable again.
@@ -234,16 +233,16 @@ func (s *demoRun) waitUnschedulable(ctx context.Context) (why string, err error)
 }
 
 // checkFile compares the file with what the first pod wrote.
-func (s *demoRun) checkFile() error {
-	found, err := s.cluster.ReadFile(namespace, podName, claimName, fileName)
+func (s *demoRun) checkFile(ctx context.Context) error {
+	found, err := s.read(ctx, podName, claimName)
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(found, greeting) {
+	if found != greeting {
 		return fmt.Errorf("file content has changed: %q", found)
 	}
 	s.out.note("web", fmt.Sprintf("finds %s with the same %d bytes", fileName, len(found)))
-	return nil
+	return s.showSpace(ctx)
 }
 
 func (s *demoRun) stopPod(ctx context.Context) error {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
@@ -13,7 +12,7 @@ import (
 	"github.com/volsim/volsim/internal/snapshotapi"
 )
 
-var farewell = []byte("Overwritten after the snapshot was taken.\n")
+const farewell = "Overwritten after the snapshot was taken.\n"
 
 // snapshots returns a client of the snapshots.
 func (s *demoRun) snapshots() customresource.Client[snapshotapi.VolumeSnapshot, *snapshotapi.VolumeSnapshot] {
@@ -33,7 +32,7 @@ func (s *demoRun) restore(ctx context.Context, kind cluster.Devices) error {
 	if err := s.cluster.WaitFor(ctx, snapshotapi.Snapshots.CommitName(), namespace, snapshotName, ready); err != nil {
 		return err
 	}
-	if err := s.cluster.WriteFile(namespace, podName, claimName, fileName, farewell); err != nil {
+	if err := s.write(ctx, farewell); err != nil {
 		return err
 	}
 	s.out.note(podName, fmt.Sprintf("overwrites %s with %d bytes", fileName, len(farewell)))
@@ -58,11 +57,11 @@ func (s *demoRun) readRestored(ctx context.Context, kind cluster.Devices) error 
 	if err := s.cluster.WaitForPod(ctx, namespace, restoredPod, corev1.PodRunning); err != nil {
 		return err
 	}
-	found, err := s.cluster.ReadFile(namespace, restoredPod, restoredClaim, fileName)
+	found, err := s.read(ctx, restoredPod, restoredClaim)
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(found, greeting) {
+	if found != greeting {
 		return fmt.Errorf("restored file has other content: %q", found)
 	}
 	s.out.note(restoredPod, fmt.Sprintf("finds %s with the first %d bytes", fileName, len(found)))

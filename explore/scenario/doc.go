@@ -28,6 +28,7 @@
 //	components: NAME, …      components of the control plane (default all; "none" for none)
 //	local-storage: on        classes of localstorage.volsim.dev get volume groups; see cluster.Config
 //	snapshots: on            snapshots of claims and of groups, with a default class; see cluster.Config
+//	containers: shell        commands of containers are executed; see cluster.Config
 //	local-disks: CLASS=DIR,… disks of nodes in a directory become local volumes of a class
 //	definitions: PATH, …     files, or directories of files, with definitions of custom resources
 //	faults: …                what a randomized search injects

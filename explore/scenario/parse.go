@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/sim"
 )
@@ -162,6 +163,10 @@ func (p *parser) header(words string) error {
 		p.s.LocalStorage, err = isOn(key, value)
 	case "snapshots":
 		p.s.Snapshots, err = isOn(key, value)
+	case "containers":
+		if p.s.Containers = cluster.Containers(value); p.s.Containers != cluster.ShellContainers {
+			err = fmt.Errorf("containers: %q: want %s", value, cluster.ShellContainers)
+		}
 	case "drivers":
 		if p.s.DriverNames = list(value); len(p.s.DriverNames) == 0 {
 			err = errors.New("drivers: want array, or names of drivers of the test")
@@ -194,7 +199,7 @@ func (p *parser) header(words string) error {
 	case "violates":
 		p.s.Violates = value
 	default:
-		err = fmt.Errorf("header %q: want nodes, volumes-per-node, selinux, node-leases, storage-capacity, drivers, components, local-disks, local-storage, snapshots, definitions, faults, rules, ends, drawn or violates", key)
+		err = fmt.Errorf("header %q: want nodes, volumes-per-node, selinux, node-leases, storage-capacity, drivers, components, local-disks, local-storage, snapshots, containers, definitions, faults, rules, ends, drawn or violates", key)
 	}
 	return err
 }

@@ -43,7 +43,9 @@ type Scenario struct {
 	LocalDisks     []string       // classes and directories of local disks, as "CLASS=DIR"; see cluster.Config
 	LocalStorage   bool           // volume groups of the disks that storage classes name; see cluster.Config
 	Snapshots      bool           // snapshots and groups of snapshots; see cluster.Config
-	Definitions    []string       // files, and directories of files, with definitions of custom resources; see cluster.Config
+	// Containers is what runs the containers of pods; "": nothing does. See cluster.Config.
+	Containers  cluster.Containers
+	Definitions []string // files, and directories of files, with definitions of custom resources; see cluster.Config
 
 	// Dir is the directory from which relative paths of the text begin. "" is the working directory.
 	// Set it before the first run.
@@ -188,6 +190,7 @@ func (s *Scenario) String() string {
 	if s.Snapshots {
 		header("snapshots", "on")
 	}
+	header("containers", string(s.Containers))
 	header("definitions", strings.Join(s.Definitions, ", "))
 	header("faults", s.Faults.String())
 	header("rules", strings.Join(s.Rules, ", "))
@@ -267,6 +270,7 @@ func (s *Scenario) World(stepped sim.SteppedConfig) cluster.Config {
 		StorageCapacity: s.StorageCapacity,
 		LocalStorage:    s.LocalStorage,
 		Snapshots:       s.Snapshots,
+		Containers:      s.Containers,
 		Extenders:       s.Extenders,
 	}
 	for _, each := range s.LocalDisks {

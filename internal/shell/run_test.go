@@ -2,6 +2,7 @@ package shell_test
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -216,6 +217,21 @@ func TestExec(t *testing.T) {
 			t.Errorf("unknown command: %q", unknown.Stderr)
 		}
 	})
+}
+
+// TestExecDuringStart executes commands in runs that are being started by another goroutine.
+func TestExecDuringStart(t *testing.T) {
+	w := newWorld(t, hosts["live"]())
+	for i := range 500 {
+		s := spec(strconv.Itoa(i))
+		go w.runtime.Start(s)
+		var e *container.Execution
+		for err := container.ErrNotRunning; err != nil; {
+			e, err = w.runtime.Exec(s.Run, []string{"true"}, container.Streams{})
+		}
+		w.wait(t, "end of the command", func() bool { return isClosed(e.Done) })
+		testcheck.Equal(t, "code", int32(0), e.Code())
+	}
 }
 
 // TestExecWaitsForItsReader: a command that writes without end holds no more than the window.

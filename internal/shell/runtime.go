@@ -118,8 +118,9 @@ func (r *Runtime) Start(spec container.Spec) {
 	}
 	c := newInstance(r, spec)
 	r.add(c)
+	r.requests = append(r.requests, c.launch) // at once, so that nothing is requested of the run before
 	r.mu.Unlock()
-	r.request(c.launch)
+	r.cfg.Process.Wake()
 	r.changed(spec.Pod)
 }
 
