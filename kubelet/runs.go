@@ -189,6 +189,7 @@ func (k *Kubelet) specOf(ctx context.Context, pod *corev1.Pod, c *corev1.Contain
 	}
 	spec := container.Spec{
 		Hostname: cmp.Or(pod.Spec.Hostname, pod.Name), WorkingDir: c.WorkingDir, TTY: c.TTY, Env: known.list(),
+		Memory: c.Resources.Limits.Memory().Value(),
 	}
 	if len(c.Command) > 0 {
 		for _, arg := range slices.Concat(c.Command, c.Args) {
@@ -197,6 +198,7 @@ func (k *Kubelet) specOf(ctx context.Context, pod *corev1.Pod, c *corev1.Contain
 	}
 	if c.SecurityContext != nil {
 		spec.ReadOnly = ptr.Deref(c.SecurityContext.ReadOnlyRootFilesystem, false)
+		spec.Privileged = ptr.Deref(c.SecurityContext.Privileged, false)
 	}
 	for i := range c.VolumeMounts {
 		mount, err := k.mountOf(pod, c, i)

@@ -28,6 +28,8 @@ type Spec struct {
 	Devices    []Device
 	ReadOnly   bool // its root directory is read-only
 	TTY        bool
+	Memory     int64 // limit in bytes; 0: none is specified
+	Privileged bool  // it may change its node
 }
 
 // A Mount is a file or directory of the node in a container.
