@@ -72,7 +72,7 @@ func enter(process int, spec *container.Spec, args []string, files [3]*os.File) 
 	if err != nil {
 		return command{}, err
 	}
-	cmd.program, cmd.args = trustedProgram, slices.Concat([]string{"nice", "-n", "0"}, args)
+	cmd.program, cmd.args = trustedProgram, slices.Concat([]string{"setsid", "--"}, args)
 	return cmd, nil
 }
 

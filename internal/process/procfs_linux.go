@@ -19,11 +19,11 @@ var (
 	hiddenFiles = []string{
 		"/proc/kcore", "/proc/keys", "/proc/key-users", "/proc/kmsg", "/proc/kpagecgroup", "/proc/kpagecount", "/proc/kpageflags",
 		"/proc/latency_stats", "/proc/sched_debug", "/proc/slabinfo", "/proc/timer_list", "/proc/timer_stats", "/proc/vmallocinfo",
-		"/proc/sysrq-trigger", "/proc/interrupts", "/proc/pagetypeinfo",
+		"/proc/interrupts", "/proc/pagetypeinfo",
 	}
-	readOnlyDirs = []string{
+	readOnlyPaths = []string{
 		"/proc/acpi", "/proc/asound", "/proc/bus", "/proc/driver", "/proc/fs", "/proc/irq", "/proc/mtrr", "/proc/pressure",
-		"/proc/scsi", "/proc/sys",
+		"/proc/scsi", "/proc/sys", "/proc/sysrq-trigger",
 	}
 )
 
@@ -72,7 +72,7 @@ func (t *template) mountProcInThread(process int, privileged bool) error {
 			return err
 		}
 	}
-	for _, name := range readOnlyDirs {
+	for _, name := range readOnlyPaths {
 		if err := makeReadOnly(name); err != nil && !errors.Is(err, unix.ENOENT) {
 			return err
 		}

@@ -3,9 +3,11 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -140,21 +142,28 @@ func (r *root) fill(dir int) error {
 		{"etc/resolv.conf", "search svc.cluster.local cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n"},
 		{trustedProgram[1:], ""},
 	} {
-		if err := writeFile(dir, file[0], file[1]); err != nil {
+		if err := writeFile(dir, file[0], []byte(file[1]), 0o644); err != nil {
 			return fmt.Errorf("write /%s: %w", file[0], err)
 		}
 	}
 	return nil
 }
 
-func writeFile(dir int, name, content string) error {
-	file, err := unix.Openat(dir, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o644)
+// writeFile makes a file. Nothing is forked meanwhile: a child would keep the file open until its exec, so that it could
+// not be executed, and its mount not be made read-only.
+func writeFile(dir int, name string, content []byte, mode uint32) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	file, err := unix.Openat(dir, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, mode)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(file)
-	_, err = unix.Write(file, []byte(content))
-	return err
+	for len(content) > 0 && err == nil {
+		var n int
+		n, err = unix.Write(file, content)
+		content = content[max(n, 0):]
+	}
+	return errors.Join(err, unix.Close(file))
 }
 
 // addPrograms mounts busybox.

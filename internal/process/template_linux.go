@@ -98,7 +98,7 @@ func (t *template) fill(program []byte, commands []string) error {
 	if err := attachAt(programs, unix.AT_FDCWD, templatePrograms); err != nil {
 		return err
 	}
-	if err := os.WriteFile(templatePrograms+"/busybox", program, 0o755); err != nil { //nolint:gosec // a program
+	if err := writeFile(unix.AT_FDCWD, templatePrograms+"/busybox", program, 0o755); err != nil {
 		return err
 	}
 	for _, command := range commands {

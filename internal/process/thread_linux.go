@@ -31,7 +31,6 @@ type command struct {
 	env     []string
 	files   [3]*os.File // which must stay open until it is started
 	null    int         // stdin if files has none; -1: none
-	tty     bool        // files are one terminal
 }
 
 // A child is a process that a thread of this program has started.
@@ -107,7 +106,7 @@ func (l launch) fork() (*child, error) {
 
 func (l launch) attributes(cmd command, fd *int) *syscall.ProcAttr {
 	attr := &syscall.ProcAttr{Env: cmd.env, Files: make([]uintptr, len(cmd.files)), Sys: &syscall.SysProcAttr{
-		Ptrace: true, Setsid: true, Setctty: cmd.tty, PidFD: fd,
+		Ptrace: true, PidFD: fd,
 	}}
 	for i, f := range cmd.files {
 		if f == nil {
@@ -117,7 +116,7 @@ func (l launch) attributes(cmd command, fd *int) *syscall.ProcAttr {
 		attr.Files[i] = f.Fd()
 	}
 	if l.first {
-		attr.Sys.Cloneflags = unix.CLONE_NEWPID
+		attr.Sys.Cloneflags, attr.Sys.Setsid = unix.CLONE_NEWPID, true
 		attr.Sys.Pdeathsig = syscall.SIGKILL // the thread lives as long as the process
 	}
 	return attr
@@ -174,17 +173,17 @@ func (c *child) wait(machine int) {
 	close(c.done)
 }
 
-// signal sends a signal to the process, or to its process group.
+// signal sends a signal to the process, or to its session's first process group, too.
 func (c *child) signal(s unix.Signal, group bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case c.ended:
-	case group:
-		_ = unix.Kill(-c.pid, s)
-	default:
-		_ = unix.Kill(c.pid, s)
+	if c.ended {
+		return
 	}
+	if group {
+		_ = unix.Kill(-c.pid, s) // it has none before the trusted program makes one
+	}
+	_ = unix.Kill(c.pid, s)
 }
 
 // A startError is containerd's text for a command that cannot be executed.
