@@ -231,11 +231,11 @@ func TestLogIsBounded(t *testing.T) {
 // TestPrivileged: a privileged run may mount, in its namespace only.
 func TestPrivileged(t *testing.T) {
 	w := newWorld(t)
-	before := machineState(t)
+	before := w.mounts(t)
 	s := w.shell("mount -t tmpfs none /a && mknod /dev/d b 254 0 && echo done; sleep 1d & echo up; wait")
 	s.Privileged = true
 	w.begin(t, s)
-	testcheck.Equal(t, "mounts of the machine", before, machineState(t))
+	testcheck.Equal(t, "mounts of the machine", before, w.mounts(t))
 	testcheck.Equal(t, "execution", ok("1\n"), w.execute(t, s.Run, "", "sh", "-c", "grep -c '^none /a tmpfs' /proc/mounts"))
 	w.runtime.Stop(s.Run, 0)
 	w.ended(t, s.Run)
