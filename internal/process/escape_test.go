@@ -63,6 +63,7 @@ func TestEscapes(t *testing.T) {
 		{"running program", "echo x >/proc/1/exe", result{"", "sh: can't create /proc/1/exe: " + readOnly, 1}},
 		{"cgroups", "ls /sys", result{"", "ls: /sys: No such file or directory\n", 1}},
 		{"capabilities", "grep -E 'Cap(Prm|Eff|Bnd)' /proc/self/status | cut -f 2 | uniq; grep NoNewPrivs /proc/self/status | cut -f 2", ok("00000000000005fb\n1\n")},
+		{"cores", "ulimit -c; cat /proc/self/oom_score_adj", ok("0\n1000\n")},
 		{"descriptors", "ls /proc/self/fd", ok("0\n1\n2\n3\n")},
 		{
 			"mounts", "cut -d' ' -f2 /proc/mounts | grep -v ^/proc/ | sort; grep ' /a ' /proc/mounts | grep -c nosuid,nodev",

@@ -5,9 +5,7 @@ package process
 import (
 	"errors"
 	"fmt"
-	"os"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -65,58 +63,50 @@ func (e *execution) execute() int {
 	if init == nil {
 		return exitKilled
 	}
-	out, err := newPumps(e.streams.Output, e.c.runtime.cfg.Process.Now)
+	open := openPipes
+	if e.streams.TTY {
+		open = openNothing
+	}
+	io, err := open(e.streams, e.c.runtime.cfg.Process.Now)
 	if err != nil {
 		return e.failed(err)
 	}
-	process, stdin, err := e.start(init, out)
-	out.start()
+	process, err := e.start(init, io)
+	io.started()
 	if err != nil {
-		out.finish()
+		io.ended()
 		return e.failed(err)
 	}
 	e.mu.Lock()
-	e.process, e.pumps = process, out
+	e.process, e.pumps = process, io.pumps
 	killed := e.killed
 	e.mu.Unlock()
 	if killed {
 		e.kill()
 	}
-	if stdin != nil {
-		go feed(stdin, e.streams.Stdin, process.done)
+	if e.streams.Stdin != nil {
+		go io.feed(e.streams.Stdin, process.done)
 	}
 	<-process.done
-	if stdin != nil {
-		_ = stdin.SetWriteDeadline(time.Unix(1, 0)) // it fails only if it is closed
-	}
-	out.finish()
+	io.ended()
 	return process.code
 }
 
-// start starts the process in the namespaces of process 1. stdin is nil if the client has none.
-func (e *execution) start(init *child, out *pumps) (process *child, stdin *os.File, err error) {
-	files := [3]*os.File{nil, out.stdout(), out.stderr()}
-	if e.streams.TTY {
-		files[2] = files[1]
-	}
-	if files[0], stdin, err = os.Pipe(); err != nil {
-		return nil, nil, err
-	}
-	if e.streams.Stdin == nil { // not the machine's /dev/null, whose mode the command could change
-		stdin.Close()
-		stdin = nil
-	}
-	defer files[0].Close()
+// start starts the process in the namespaces of process 1.
+func (e *execution) start(init *child, io *streams) (*child, error) {
 	c := e.c
-	process, err = launch{
-		enter:   func() (command, error) { return init.enter(&c.spec, e.args, files) },
-		confine: func(p *child) error { return c.runtime.groups.enter(c.group, p.pid) },
+	return launch{
+		enter: func() (command, error) {
+			cmd, err := init.enter(&c.spec, e.args, e.streams.TTY)
+			if err == nil && e.streams.TTY {
+				err = io.openTerminal()
+			}
+			cmd.files = io.files
+			return cmd, err
+		},
+		confine: c.confine,
 		limited: !c.spec.Privileged, machine: c.runtime.template.machine,
 	}.start()
-	if err != nil && stdin != nil {
-		stdin.Close()
-	}
-	return process, stdin, err
 }
 
 // failed reports why the command could not be executed, and returns its exit code.

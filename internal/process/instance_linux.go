@@ -85,7 +85,7 @@ func (c *instance) execute() (code int, message string) {
 		return exitCannotStart, err.Error()
 	}
 	defer func() { _ = c.runtime.groups.remove(c.group) }() // what is left is removed by the next program
-	out, err := newPumps(c.log, c.runtime.cfg.Process.Now)
+	out, err := newPipes(c.log, c.runtime.cfg.Process.Now)
 	if err != nil {
 		return exitCannotStart, err.Error()
 	}
@@ -115,13 +115,27 @@ func (c *instance) start(out *pumps) (*child, error) {
 	return launch{
 		enter: func() (command, error) { return sees.enterNew([3]*os.File{nil, out.stdout(), out.stderr()}) },
 		confine: func(p *child) error {
-			if err := c.runtime.groups.enter(c.group, p.pid); err != nil {
+			if err := c.confine(p); err != nil {
 				return err
 			}
 			return c.runtime.template.mountProc(p.fd, c.spec.Privileged)
 		},
 		first: true, limited: !c.spec.Privileged, machine: c.runtime.template.machine,
 	}.start()
+}
+
+// maxOOMScore makes the kernel end the processes of runs first when the machine has no memory left.
+const maxOOMScore = "1000"
+
+// confine limits what a stopped process of the run may use.
+func (c *instance) confine(p *child) error {
+	if err := unix.Prlimit(p.pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil); err != nil { // the machine would handle its core
+		return fmt.Errorf("limit core files: %w", err)
+	}
+	if err := writeControl(fmt.Sprintf("/proc/%d/oom_score_adj", p.pid), maxOOMScore); err != nil {
+		return err
+	}
+	return c.runtime.groups.enter(c.group, p.pid)
 }
 
 // setInit publishes process 1, and sends it what was requested before.

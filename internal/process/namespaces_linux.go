@@ -59,8 +59,9 @@ func commandArgs(spec *container.Spec) []string {
 	return spec.Args
 }
 
-// enter enters the namespaces of a process that runs. The result is a command that begins as the trusted program.
-func enter(process int, spec *container.Spec, args []string, files [3]*os.File) (command, error) {
+// enter enters the namespaces of a process that runs. The result is a command that begins as the trusted program. tty
+// means that its files are a terminal.
+func enter(process int, spec *container.Spec, args []string, tty bool) (command, error) {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return command{}, fmt.Errorf("unshare: %w", err)
 	}
@@ -68,11 +69,16 @@ func enter(process int, spec *container.Spec, args []string, files [3]*os.File) 
 		return command{}, fmt.Errorf("enter the namespaces of the container: %w", err)
 	}
 	unix.Umask(0o022)
-	cmd, err := commandOf(spec, args, files)
+	cmd, err := commandOf(spec, args, [3]*os.File{})
 	if err != nil {
 		return command{}, err
 	}
-	cmd.program, cmd.args = trustedProgram, slices.Concat([]string{"setsid", "--"}, args)
+	session := []string{"setsid", "--"}
+	if tty {
+		session = []string{"setsid", "-c", "--"}
+		cmd.env = append(cmd.env, "TERM=xterm")
+	}
+	cmd.program, cmd.args = trustedProgram, slices.Concat(session, args)
 	return cmd, nil
 }
 

@@ -3,7 +3,9 @@
 package process
 
 import (
+	"context"
 	"errors"
+	"io"
 	"os"
 	"sync"
 	"time"
@@ -33,10 +35,16 @@ type pump struct {
 	room           chan struct{} // has an element when the output may have room again
 }
 
-// newPumps returns pumps for stdout and stderr.
-func newPumps(output *container.Output, now func() time.Time) (*pumps, error) {
+// newPumps returns pumps without streams.
+func newPumps(output *container.Output, now func() time.Time) *pumps {
 	p := &pumps{output: output, now: now, stop: make(chan struct{})}
 	p.end = sync.OnceFunc(func() { close(p.stop) })
+	return p
+}
+
+// newPipes returns pumps for stdout and stderr.
+func newPipes(output *container.Output, now func() time.Time) (*pumps, error) {
+	p := newPumps(output, now)
 	for _, stream := range []string{container.Stdout, container.Stderr} {
 		reader, writer, err := os.Pipe()
 		if err != nil {
@@ -83,6 +91,17 @@ func (p *pumps) start() {
 			each.reader.Close()
 		}()
 	}
+}
+
+// terminalGrace is how long the last output of a terminal may take: the kernel passes it on later.
+const terminalGrace = 100 * time.Millisecond
+
+// finishTerminal is finish for a terminal. Usually it ends with the command.
+func (p *pumps) finishTerminal() {
+	ctx, cancel := context.WithTimeout(context.Background(), terminalGrace)
+	defer cancel()
+	context.AfterFunc(ctx, func() { _ = p.pumps[0].reader.SetReadDeadline(time.Unix(1, 0)) })
+	p.done.Wait()
 }
 
 // finish copies what the command has written, and returns. The command has ended; processes that it has started
@@ -154,8 +173,7 @@ func (p *pumps) write(each *pump, data []byte) bool {
 }
 
 // feed copies what a client writes to a command, until either has ended.
-func feed(to *os.File, input *container.Input, ended <-chan struct{}) {
-	defer to.Close()
+func feed(to io.Writer, input *container.Input, ended <-chan struct{}) {
 	more := make(chan struct{}, 1)
 	input.Wake(func() {
 		select {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -300,6 +301,45 @@ func TestExecEndsWithItsClientAndItsContainer(t *testing.T) {
 	if _, err := w.runtime.Exec(s.Run, []string{"true"}, container.Streams{}); !errors.Is(err, container.ErrNotRunning) {
 		t.Errorf("exec in a container that has exited: %v", err)
 	}
+}
+
+// TestTerminal types into a shell.
+func TestTerminal(t *testing.T) {
+	w := newWorld(t)
+	s := w.shell("echo up; sleep 1d")
+	w.begin(t, s)
+	input, output := container.NewInput(), container.NewOutput(0)
+	e := testcheck.Must(w.runtime.Exec(s.Run, []string{"sh", "-c", "tty; stty size; echo err >&2; read x; echo got $x; cat; exit 3"},
+		container.Streams{Stdin: input, Output: output, TTY: true}))
+	testcheck.Must(input.Write([]byte("hello\nmore\n\x04")))
+	<-e.Done
+	stdout, stderr := texts(output)
+	testcheck.Equal(t, "code", 3, e.Code())
+	testcheck.Equal(t, "stderr", "", stderr)
+	for _, line := range []string{"/dev/pts/0", "24 80", "err", "got hello", "more"} {
+		if !slices.Contains(strings.Split(stdout, "\r\n"), line) {
+			t.Errorf("no line %q in %q", line, stdout)
+		}
+	}
+	missing := container.NewOutput(0)
+	<-testcheck.Must(w.runtime.Exec(s.Run, []string{"foo"}, container.Streams{Output: missing, TTY: true})).Done
+	if text, _ := texts(missing); !strings.Contains(text, "executable file not found") {
+		t.Errorf("unknown command: %q", text)
+	}
+}
+
+// TestTerminalInterrupts: ^C is a signal.
+func TestTerminalInterrupts(t *testing.T) {
+	w := newWorld(t)
+	s := w.shell("echo up; sleep 1d")
+	w.begin(t, s)
+	input, output := container.NewInput(), container.NewOutput(0)
+	e := testcheck.Must(w.runtime.Exec(s.Run, []string{"sh", "-c", "trap 'exit 7' INT; echo ready; sleep 1d & wait"},
+		container.Streams{Stdin: input, Output: output, TTY: true}))
+	await(t, output, "ready")
+	testcheck.Must(input.Write([]byte("\x03")))
+	<-e.Done
+	testcheck.Equal(t, "code", 7, e.Code())
 }
 
 func BenchmarkStart(b *testing.B) {

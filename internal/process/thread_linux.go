@@ -205,11 +205,11 @@ func startFailure(program string, err error) error {
 }
 
 // enter enters the namespaces of a process that has not ended.
-func (c *child) enter(spec *container.Spec, args []string, files [3]*os.File) (command, error) {
+func (c *child) enter(spec *container.Spec, args []string, tty bool) (command, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock() // its descriptor is open
 	if c.ended {
 		return command{}, container.ErrNotRunning
 	}
-	return enter(c.fd, spec, args, files)
+	return enter(c.fd, spec, args, tty)
 }

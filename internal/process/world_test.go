@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,17 +115,20 @@ func texts(o *container.Output) (stdout, stderr string) {
 func (w *world) begin(t testing.TB, s container.Spec) {
 	t.Helper()
 	w.runtime.Start(s)
-	for position := 0; ; {
-		entries, next, ended, changed := w.runtime.Log(s.Run).Read(position)
-		for _, e := range entries {
-			if e.Stream == container.Stdout {
-				return
-			}
+	await(t, w.runtime.Log(s.Run), "up\n")
+}
+
+// await waits until an output has a text.
+func await(t testing.TB, output *container.Output, text string) {
+	t.Helper()
+	for {
+		_, _, ended, changed := output.Read(0)
+		if strings.Contains(output.Text(""), text) {
+			return
 		}
 		if ended {
-			t.Fatalf("the run has ended without output: %+v", w.runtime.State(s.Run))
+			t.Fatalf("the output has no %q: %q", text, output.Text(""))
 		}
-		position = next
 		<-changed
 	}
 }
