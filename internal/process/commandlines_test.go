@@ -28,11 +28,12 @@ type commandLine struct {
 // TestCommandLines executes what the tests of internal/shell execute, with the same results, and leaves the same files in
 // the volumes.
 func TestCommandLines(t *testing.T) {
-	rows := 0
+	node, rows := newWorld(t), 0
 	for line := range bytes.Lines(testcheck.Must(os.ReadFile("../shell/testdata/commandlines.jsonl"))) {
 		rows++
 		var row commandLine
 		testcheck.NoError(t, json.Unmarshal(line, &row))
+		w := node.part(t, fmt.Sprintf("pod-%d", rows))
 		t.Run(row.Line, func(t *testing.T) {
 			t.Parallel()
 			want := result{row.Stdout, row.Stderr, row.Code}
@@ -42,7 +43,6 @@ func TestCommandLines(t *testing.T) {
 			if row.Busybox != nil {
 				want = *row.Busybox
 			}
-			w := newWorld(t)
 			testcheck.Equal(t, "result", want, w.finish(t, w.shell(row.Line)))
 			testcheck.Equal(t, "files", filesOfShell(t, row.Line), filesOf(testcheck.Must(nodefs.NewReal(w.root)), w.root))
 		})
@@ -66,7 +66,7 @@ func filesOfShell(t *testing.T, script string) []string {
 		return nil
 	}))
 	host.Start()
-	s := (&world{root: "/node"}).shell(script)
+	s := (&world{root: "/node", pod: "pod"}).shell(script)
 	runtime.Start(s)
 	testcheck.NoError(t, host.Wait(t.Context(), "end of the run", func() bool { return runtime.State(s.Run).Exited }))
 	return filesOf(disk, "/node")

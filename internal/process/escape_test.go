@@ -23,10 +23,11 @@ func TestEscapes(t *testing.T) {
 		notPermitted = "Operation not permitted\n"
 		readOnly     = "Read-only file system\n"
 	)
+	node := newWorld(t)
 	inherited, err := unix.Open("/", unix.O_RDONLY, 0) // without close-on-exec
 	testcheck.NoError(t, err)
 	t.Cleanup(func() { unix.Close(inherited) })
-	for _, c := range []struct {
+	for i, c := range []struct {
 		name, script string
 		want         result
 	}{
@@ -73,7 +74,7 @@ func TestEscapes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := node.part(t, fmt.Sprintf("pod-%d", i))
 			if _, err := os.Stat("/proc/sysrq-trigger"); err != nil && c.name == "sysrq" {
 				t.Skip(err)
 			}

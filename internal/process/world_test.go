@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/volsim/volsim/internal/process"
 	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/kubelet/container"
@@ -21,6 +23,7 @@ type world struct {
 	host    sim.Host
 	process *sim.Process
 	root    string // the node's directory, with the volumes a and b, and a secret
+	pod     types.UID
 	runtime *process.Runtime
 }
 
@@ -30,11 +33,8 @@ func newWorld(t testing.TB) *world {
 		t.Skip(err)
 	}
 	host := sim.NewLive(sim.LiveConfig{})
-	w := &world{host: host, process: host.Process("containers"), root: t.TempDir()}
-	for _, dir := range []string{"a", "b", "secret"} {
-		testcheck.NoError(t, os.Mkdir(w.path(dir), 0o755))
-	}
-	testcheck.NoError(t, os.WriteFile(w.path("secret/key"), []byte("secret\n"), 0o600))
+	w := &world{host: host, process: host.Process("containers"), root: t.TempDir(), pod: "pod"}
+	w.makeVolumes(t)
 	testcheck.NoError(t, w.process.SetUp(func() (err error) {
 		w.runtime, err = process.New(process.Config{Process: w.process, Root: w.root, LogBytes: 1 << 20})
 		return err
@@ -45,6 +45,24 @@ func newWorld(t testing.TB) *world {
 	})
 	host.Start()
 	return w
+}
+
+// part returns a part of the world, with a pod and volumes of its own.
+func (w *world) part(t testing.TB, name string) *world {
+	t.Helper()
+	made := *w
+	made.root, made.pod = w.path(name), types.UID(name)
+	testcheck.NoError(t, os.Mkdir(made.root, 0o755))
+	made.makeVolumes(t)
+	return &made
+}
+
+func (w *world) makeVolumes(t testing.TB) {
+	t.Helper()
+	for _, dir := range []string{"a", "b", "secret"} {
+		testcheck.NoError(t, os.Mkdir(w.path(dir), 0o755))
+	}
+	testcheck.NoError(t, os.WriteFile(w.path("secret/key"), []byte("secret\n"), 0o600))
 }
 
 // path returns the path of a file of the node on this machine.
@@ -60,7 +78,7 @@ func (w *world) wait(t testing.TB, what string, cond func() bool) {
 // spec returns the specification of a run with two volumes: /a is writable, /ro is read-only.
 func (w *world) spec(name string, args ...string) container.Spec {
 	return container.Spec{
-		Run: container.Run{Pod: "pod", Container: name}, Hostname: "web-0", Args: args,
+		Run: container.Run{Pod: w.pod, Container: name}, Hostname: "web-0", Args: args,
 		Mounts: []container.Mount{
 			{Path: "/a", Source: w.path("a")},
 			{Path: "/a/nested", Source: w.path("b")},
