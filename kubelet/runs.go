@@ -196,10 +196,7 @@ func (k *Kubelet) specOf(ctx context.Context, pod *corev1.Pod, c *corev1.Contain
 			spec.Args = append(spec.Args, expand(arg, known.lookup))
 		}
 	}
-	if c.SecurityContext != nil {
-		spec.ReadOnly = ptr.Deref(c.SecurityContext.ReadOnlyRootFilesystem, false)
-		spec.Privileged = ptr.Deref(c.SecurityContext.Privileged, false)
-	}
+	setSecurity(&spec, pod.Spec.SecurityContext, c.SecurityContext)
 	for i := range c.VolumeMounts {
 		mount, err := k.mountOf(pod, c, i)
 		if err != nil {
@@ -218,6 +215,24 @@ func (k *Kubelet) specOf(ctx context.Context, pod *corev1.Pod, c *corev1.Contain
 		})
 	}
 	return spec, nil
+}
+
+// setSecurity fills in what the security contexts of the pod and the container say; the container's takes precedence.
+//
+// Upstream: pkg/securitycontext DetermineEffectiveSecurityContext, pkg/kubelet/kuberuntime (v1.36).
+func setSecurity(spec *container.Spec, pod *corev1.PodSecurityContext, c *corev1.SecurityContext) {
+	if pod != nil {
+		spec.User, spec.Group = ptr.Deref(pod.RunAsUser, 0), ptr.Deref(pod.RunAsGroup, 0)
+		spec.Groups = slices.Clone(pod.SupplementalGroups)
+		if pod.FSGroup != nil {
+			spec.Groups = append(spec.Groups, *pod.FSGroup)
+		}
+	}
+	if c != nil {
+		spec.User, spec.Group = ptr.Deref(c.RunAsUser, spec.User), ptr.Deref(c.RunAsGroup, spec.Group)
+		spec.ReadOnly = ptr.Deref(c.ReadOnlyRootFilesystem, false)
+		spec.Privileged = ptr.Deref(c.Privileged, false)
+	}
 }
 
 // mountOf returns what a volumeMount of a container shows.

@@ -29,7 +29,7 @@
 //
 // # Limits
 //
-// Linux as root, with busybox-static and cgroups for memory and processes. All processes run as root. The containers
+// Linux as root, with busybox-static and cgroups for memory and processes. The containers
 // of a pod share volumes, but no network. Nothing leads out of the network of a run. stdout and stderr are two pipes, so the
 // order between them is that of reading.
 //

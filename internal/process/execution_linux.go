@@ -101,6 +101,9 @@ func (e *execution) start(init *child, io *streams) (*child, error) {
 			if err == nil && e.streams.TTY {
 				err = io.openTerminal()
 			}
+			if err == nil {
+				err = io.pumps.own(c.spec.User, c.spec.Group)
+			}
 			cmd.files = io.files
 			return cmd, err
 		},

@@ -89,7 +89,11 @@ func (c *instance) execute() (code int, message string) {
 	if err != nil {
 		return exitCannotStart, err.Error()
 	}
-	init, err := c.start(out)
+	err = out.own(c.spec.User, c.spec.Group)
+	var init *child
+	if err == nil {
+		init, err = c.start(out)
+	}
 	out.start()
 	if err != nil {
 		out.finish()
@@ -129,7 +133,8 @@ const maxOOMScore = "1000"
 
 // confine limits what a stopped process of the run may use.
 func (c *instance) confine(p *child) error {
-	if err := unix.Prlimit(p.pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil); err != nil { // the machine would handle its core
+	// The machine would handle its core. EPERM: it has another user, and this program lacks CAP_SYS_RESOURCE.
+	if err := unix.Prlimit(p.pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil); err != nil && err != unix.EPERM {
 		return fmt.Errorf("limit core files: %w", err)
 	}
 	if err := writeControl(fmt.Sprintf("/proc/%d/oom_score_adj", p.pid), maxOOMScore); err != nil {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -93,8 +94,31 @@ func commandOf(spec *container.Spec, args []string, files [3]*os.File) (command,
 	if err != nil {
 		return command{}, err
 	}
-	return command{program: program, args: args, env: env, files: files, null: -1}, nil
+	return command{program: program, args: args, env: env, files: files, null: -1, user: credential(spec)}, nil
 }
+
+// credential returns the user and the groups of a run; nil: root, as this program.
+func credential(spec *container.Spec) *syscall.Credential {
+	c := &syscall.Credential{Uid: uint32(spec.User), Gid: uint32(spec.Group)} //nolint:gosec // validated by the API server
+	for _, group := range spec.Groups {
+		c.Groups = append(c.Groups, uint32(group)) //nolint:gosec // validated by the API server
+	}
+	return c
+}
+
+// home returns the home directory of a user.
+func home(user int64) string {
+	switch user {
+	case 0:
+		return "/root"
+	case nobody:
+		return "/home"
+	}
+	return "/"
+}
+
+// nobody is a user without rights.
+const nobody = 65534
 
 // enterWorkingDir makes the working directory, as a container runtime does.
 func enterWorkingDir(name string) error {
@@ -116,7 +140,7 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 
 // environment returns the variables of a run: of equal names the last one.
 func environment(spec *container.Spec) []string {
-	all := append([]string{"PATH=" + defaultPath, "HOSTNAME=" + spec.Hostname, "HOME=/root"}, spec.Env...)
+	all := append([]string{"PATH=" + defaultPath, "HOSTNAME=" + spec.Hostname, "HOME=" + home(spec.User)}, spec.Env...)
 	if spec.TTY {
 		all = append(all, "TERM=xterm")
 	}

@@ -58,6 +58,15 @@ func newPipes(output *container.Output, now func() time.Time) (*pumps, error) {
 	return p, nil
 }
 
+// own gives the streams to a user, who may open them again, as /dev/stdout.
+func (p *pumps) own(user, group int64) error {
+	var errs []error
+	for _, each := range p.pumps {
+		errs = append(errs, each.writer.Chown(int(user), int(group)))
+	}
+	return errors.Join(errs...)
+}
+
 func (p *pumps) add(stream string, reader, writer *os.File) {
 	p.pumps = append(p.pumps, &pump{reader, writer, stream, make(chan struct{}, 1)})
 }

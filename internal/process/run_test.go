@@ -89,6 +89,21 @@ func TestWorkingDirectoryAndEnvironment(t *testing.T) {
 	testcheck.Equal(t, "result", ok("/a/deep/dir\n3 2\nmine\n"), w.finish(t, s))
 }
 
+func TestUser(t *testing.T) {
+	w := newWorld(t)
+	testcheck.NoError(t, os.Chown(w.path("a"), 0, 3000), os.Chmod(w.path("a"), 0o770|os.ModeSetgid))
+	script := "id -u; id -g; id -G; echo $HOME; echo x >/a/f && stat -c %u:%g /a/f; echo out >/dev/stdout; grep -E 'Cap(Prm|Eff)' /proc/self/status | cut -f 2 | uniq; echo x >/etc/f"
+	s := w.shell("echo up; " + script)
+	s.User, s.Group, s.Groups = 1000, 2000, []int64{3000}
+	want := result{"1000\n2000\n2000 3000\n/\n1000:3000\nout\n0000000000000000\n", "sh: can't create /etc/f: Permission denied\n", 1}
+	run := want
+	run.Stdout = "up\n" + run.Stdout
+	testcheck.Equal(t, "run", run, w.finish(t, s))
+	s.Restarts, s.Args = 1, []string{"sh", "-c", "echo up; sleep 1d"}
+	w.begin(t, s)
+	testcheck.Equal(t, "execution", want, w.execute(t, s.Run, "", "sh", "-c", script))
+}
+
 func TestReadOnlyRoot(t *testing.T) {
 	w := newWorld(t)
 	s := w.shell("echo x >/tmp/f; echo y >/a/f; cat /a/f")

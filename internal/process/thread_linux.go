@@ -31,6 +31,7 @@ type command struct {
 	env     []string
 	files   [3]*os.File // which must stay open until it is started
 	null    int         // stdin if files has none; -1: none
+	user    *syscall.Credential
 }
 
 // A child is a process that a thread of this program has started.
@@ -106,7 +107,7 @@ func (l launch) fork() (*child, error) {
 
 func (l launch) attributes(cmd command, fd *int) *syscall.ProcAttr {
 	attr := &syscall.ProcAttr{Env: cmd.env, Files: make([]uintptr, len(cmd.files)), Sys: &syscall.SysProcAttr{
-		Ptrace: true, PidFD: fd,
+		Ptrace: true, PidFD: fd, Credential: cmd.user,
 	}}
 	for i, f := range cmd.files {
 		if f == nil {

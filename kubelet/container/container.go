@@ -30,6 +30,9 @@ type Spec struct {
 	TTY        bool
 	Memory     int64 // limit in bytes; 0: none is specified
 	Privileged bool  // it may change its node
+	User       int64 // of the command; 0 is root
+	Group      int64
+	Groups     []int64 // further ones
 }
 
 // A Mount is a file or directory of the node in a container.
