@@ -111,14 +111,14 @@ func home(user int64) string {
 	switch user {
 	case 0:
 		return "/root"
-	case nobody:
+	case overflowUser:
 		return "/home"
 	}
 	return "/"
 }
 
-// nobody is a user without rights.
-const nobody = 65534
+// overflowUser is the kernel's number for a user that has none, which has a line in passwd.
+const overflowUser = 65534
 
 // enterWorkingDir makes the working directory, as a container runtime does.
 func enterWorkingDir(name string) error {

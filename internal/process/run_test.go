@@ -192,6 +192,38 @@ func TestRemove(t *testing.T) {
 	testcheck.Equal(t, "state of the machine", before, w.machineState(t))
 }
 
+// TestDescriptorsAreClosed runs containers, executions and what fails.
+func TestDescriptorsAreClosed(t *testing.T) {
+	w := newWorld(t)
+	count := func() int { return len(testcheck.Must(os.ReadDir("/proc/self/fd"))) }
+	use := func(restarts int32) {
+		s := w.shell("echo up; sleep 1d")
+		s.Restarts = restarts
+		w.begin(t, s)
+		w.execute(t, s.Run, "in", "cat")
+		w.execute(t, s.Run, "", "foo")
+		for _, command := range []string{"true", "foo"} {
+			e := testcheck.Must(w.runtime.Exec(s.Run, []string{command}, container.Streams{Stdin: container.NewInput(), TTY: true}))
+			<-e.Done
+		}
+		w.runtime.Stop(s.Run, 0)
+		w.ended(t, s.Run)
+		failing := s
+		failing.Container, failing.Mounts = "failing", []container.Mount{{Path: "/ok", Source: w.path("a")}, {Path: "/x", Source: "/etc"}}
+		w.finish(t, failing)
+		failing.Container, failing.Mounts, failing.Args = "unknown", s.Mounts, []string{"foo"}
+		w.finish(t, failing)
+	}
+	use(0)
+	before := count()
+	for i := range int32(10) {
+		use(i + 1)
+	}
+	if after := count(); after > before+5 { // the feed of an execution may close its descriptor a little later
+		t.Errorf("%d descriptors, %d before", after, before)
+	}
+}
+
 // mounts returns the mounts of the machine, without those of other programs below /tmp.
 func (w *world) mounts(t *testing.T) []string {
 	t.Helper()
