@@ -74,6 +74,7 @@ func (e *execution) execute() int {
 	process, err := e.start(init, io)
 	io.started()
 	if err != nil {
+		io.closeInput()
 		io.ended()
 		return e.failed(err)
 	}

@@ -65,7 +65,12 @@ func (s *streams) started() {
 // feed copies what a client writes, until it or the command has ended. A terminal has no end: its client writes ^D.
 func (s *streams) feed(input *container.Input, ended <-chan struct{}) {
 	feed(s.stdin, input, ended)
-	if !s.terminal {
+	s.closeInput()
+}
+
+// closeInput closes what a client writes to. A terminal is closed with its output.
+func (s *streams) closeInput() {
+	if s.stdin != nil && !s.terminal {
 		s.stdin.Close()
 	}
 }
