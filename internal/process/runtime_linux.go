@@ -226,6 +226,10 @@ func (r *Runtime) changed(pod types.UID) {
 	}
 }
 
+// closeTimeout bounds how long Close waits. A process in a call that the kernel does not end, such as to a file server that
+// does not answer, outlives it.
+const closeTimeout = 10 * time.Second
+
 // Close ends all runs and executions by KILL, and returns when nothing of them is left. The runtime starts no
 // other.
 func (r *Runtime) Close() {
@@ -240,7 +244,12 @@ func (r *Runtime) Close() {
 	for _, c := range running {
 		c.kill()
 	}
-	r.working.Wait()
+	ended, end := context.WithTimeout(context.Background(), closeTimeout)
+	go func() {
+		r.working.Wait()
+		end()
+	}()
+	<-ended.Done()
 	if !closed {
 		r.template.close()
 		_ = r.groups.close() // what is left is removed by the next program

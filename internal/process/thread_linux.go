@@ -207,10 +207,20 @@ func startFailure(program string, err error) error {
 
 // enter enters the namespaces of a process that has not ended.
 func (c *child) enter(spec *container.Spec, args []string, tty bool) (command, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock() // its descriptor is open
-	if c.ended {
-		return command{}, container.ErrNotRunning
+	process, err := c.reference()
+	if err != nil {
+		return command{}, err
 	}
-	return enter(c.fd, spec, args, tty)
+	defer unix.Close(process)
+	return enter(process, spec, args, tty)
+}
+
+// reference returns another descriptor of the process.
+func (c *child) reference() (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return -1, container.ErrNotRunning
+	}
+	return unix.FcntlInt(uintptr(c.fd), unix.F_DUPFD_CLOEXEC, 0) //nolint:gosec // a descriptor
 }
