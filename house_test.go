@@ -126,6 +126,7 @@ var floors = map[string]int{
 	"kubelet/pluginmanager":  4,
 	"kubelet/container":      2, // the contract between a kubelet and what runs containers
 	"internal/shell":         3, // runs containers in memory
+	"internal/process":       3, // runs containers as processes
 	"internal/kubeletserver": 4, // logs of containers, and commands in them, by HTTP
 	"cluster":                5,
 	"internal/apirequest":    5,

@@ -84,6 +84,7 @@ const (
 	noTraffic      = "there is no network traffic to allow"
 	containersNote = "volsim runs no images and commands; a pod is Running when its volumes are mounted"
 	shellNote      = "volsim runs no images; its own shell and tools execute the commands of containers"
+	processNote    = "volsim runs no images; the commands of containers are processes, with the programs of busybox"
 )
 
 // by returns the actor of a resource whose objects components act on.
@@ -122,6 +123,8 @@ func (c *Cluster) createWarnings(resource schema.GroupResource) []string {
 		return []string{fmt.Sprintf("volsim stores %s; component %s, which acts on it, does not run", name, strings.Join(missing, ", "))}
 	case by.note == containersNote && c.containers == ShellContainers:
 		return []string{shellNote}
+	case by.note == containersNote && c.containers == ProcessContainers:
+		return []string{processNote}
 	case by.note != "":
 		return []string{by.note}
 	}

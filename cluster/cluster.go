@@ -251,7 +251,7 @@ func New(cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	if err := cfg.Containers.validate(); err != nil {
+	if err := cfg.Containers.validate(kind, cfg.Stepped != nil); err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
 	if cfg.StorageCapacity < 0 {
@@ -440,6 +440,7 @@ func (c *Cluster) Close() error {
 	}
 	errs := []error{c.directories.close()}
 	c.host.Close()
+	c.endContainers()
 	c.endKubeletConnections()
 	c.mu.Lock()
 	servers := c.servers

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volsim/volsim/internal/process"
 	"github.com/volsim/volsim/internal/shell"
 	"github.com/volsim/volsim/kubelet"
 	"github.com/volsim/volsim/kubelet/container"
@@ -30,16 +31,33 @@ const (
 	// containers mount them. A container without a command runs until it is stopped. In a stepped world each
 	// access to a file is a decision, and a command that repeats indefinitely keeps the world from coming to rest.
 	ShellContainers Containers = "shell"
+	// ProcessContainers executes the commands of containers as processes of this machine, in namespaces and with
+	// limits of their own. busybox is their only program. Needs Linux, root, busybox-static, cgroups, and Loop or LVM
+	// in a live world. A privileged container can take over the machine.
+	ProcessContainers Containers = "process"
 )
 
-// validate returns an error for an unknown kind.
-func (k Containers) validate() error {
-	switch k {
-	case "", NoContainers, ShellContainers:
+// validate returns an error for an unknown kind, or one that the world or this machine does not support.
+func (k Containers) validate(devices Devices, stepped bool) error {
+	switch {
+	case k == "", k == NoContainers, k == ShellContainers:
 		return nil
+	case k != ProcessContainers:
+		return fmt.Errorf("containers %q: want %q, %q or %q", string(k), NoContainers, ShellContainers, ProcessContainers)
+	case stepped:
+		return fmt.Errorf("containers %q need a live world: in a stepped one use %q", string(k), ShellContainers)
 	}
-	return fmt.Errorf("containers %q: want %q or %q", string(k), NoContainers, ShellContainers)
+	if err := process.Check(); err != nil {
+		return fmt.Errorf("containers %q: %w", string(k), err)
+	}
+	if devices == Array {
+		return fmt.Errorf("containers %q need volumes on this machine: devices %q are in memory; use %q or %q", string(k), Array, Loop, LVM)
+	}
+	return nil
 }
+
+// runs reports whether containers run.
+func (k Containers) runs() bool { return k == ShellContainers || k == ProcessContainers }
 
 // containersDir is the directory of containers on a node's disk, below that of its kubelet.
 //
@@ -48,7 +66,7 @@ const containersDir = "containers"
 
 // bootContainers starts what runs the containers of a node, or starts it again: all containers have ended.
 func (c *Cluster) bootContainers(n *node) error {
-	if c.containers != ShellContainers {
+	if !c.containers.runs() {
 		return nil
 	}
 	if n.containerProcess != nil {
@@ -56,12 +74,30 @@ func (c *Cluster) bootContainers(n *node) error {
 	}
 	n.containerProcess = c.host.Process("containers(" + n.name + ")")
 	return n.containerProcess.SetUp(func() error {
-		var runtime container.Runtime = shell.New(shell.Config{
-			Process: n.containerProcess, FS: n.fs, Root: n.root + "/" + containersDir,
-		})
+		runtime, err := c.newRuntime(n)
+		if err != nil {
+			return fmt.Errorf("containers of %s: %w", n.name, err)
+		}
 		n.containers.Store(&runtime)
 		return nil
 	})
+}
+
+// newRuntime returns what runs the containers of a node.
+func (c *Cluster) newRuntime(n *node) (container.Runtime, error) {
+	if c.containers == ShellContainers {
+		return shell.New(shell.Config{Process: n.containerProcess, FS: n.fs, Root: n.root + "/" + containersDir}), nil
+	}
+	return process.New(process.Config{Process: n.containerProcess, Root: n.root})
+}
+
+// endContainers ends the processes of all containers, which use the disks of the nodes.
+func (c *Cluster) endContainers() {
+	for _, n := range c.nodes {
+		if r, ok := n.runtime().(interface{ Close() }); ok {
+			r.Close()
+		}
+	}
 }
 
 // runtime returns what runs the containers of the node; nil if nothing does.
@@ -162,7 +198,7 @@ func (c *Cluster) containerRun(namespace, name, in string) (*node, container.Run
 // whose containers nothing runs. A container that is restarted then runs again. Init containers and sidecar containers are
 // not finished. Errors are those of the API; with Config.Containers there is always one.
 func (c *Cluster) Finish(ctx context.Context, namespace, pod string, code uint8) error {
-	if c.containers == ShellContainers {
+	if c.containers.runs() {
 		return fmt.Errorf("finish pod %s/%s: its containers run, and end by themselves", namespace, pod)
 	}
 	pods := c.Client().CoreV1().Pods(namespace)

@@ -101,7 +101,7 @@ func TestFinish(t *testing.T) {
 func TestUnknownContainers(t *testing.T) {
 	t.Parallel()
 	_, err := cluster.New(cluster.Config{Devices: cluster.Array, Containers: "docker", Stepped: &sim.SteppedConfig{}})
-	if err == nil || !strings.Contains(err.Error(), `containers "docker": want "none" or "shell"`) {
+	if err == nil || !strings.Contains(err.Error(), `containers "docker": want "none", "shell" or "process"`) {
 		t.Errorf("got %v", err)
 	}
 }

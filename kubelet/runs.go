@@ -206,6 +206,7 @@ func (k *Kubelet) specOf(ctx context.Context, pod *corev1.Pod, c *corev1.Contain
 	}
 	spec := container.Spec{
 		Hostname: cmp.Or(pod.Spec.Hostname, pod.Name), WorkingDir: c.WorkingDir, TTY: c.TTY, Env: known.list(), Image: c.Image,
+		Memory: c.Resources.Limits.Memory().Value(),
 	}
 	args := &spec.Args
 	if len(c.Command) == 0 {
@@ -214,10 +215,7 @@ func (k *Kubelet) specOf(ctx context.Context, pod *corev1.Pod, c *corev1.Contain
 	for _, arg := range slices.Concat(c.Command, c.Args) {
 		*args = append(*args, expand(arg, known.lookup))
 	}
-	if c.SecurityContext != nil {
-		spec.Privileged = ptr.Deref(c.SecurityContext.Privileged, false)
-		spec.ReadOnly = ptr.Deref(c.SecurityContext.ReadOnlyRootFilesystem, false)
-	}
+	setSecurity(&spec, pod.Spec.SecurityContext, c.SecurityContext)
 	for i := range c.VolumeMounts {
 		mount, err := k.mountOf(pod, c, i)
 		if err != nil {
@@ -236,6 +234,24 @@ func (k *Kubelet) specOf(ctx context.Context, pod *corev1.Pod, c *corev1.Contain
 		})
 	}
 	return spec, nil
+}
+
+// setSecurity fills in what the security contexts of the pod and the container say; the container's takes precedence.
+//
+// Upstream: pkg/securitycontext DetermineEffectiveSecurityContext, pkg/kubelet/kuberuntime (v1.36).
+func setSecurity(spec *container.Spec, pod *corev1.PodSecurityContext, c *corev1.SecurityContext) {
+	if pod != nil {
+		spec.User, spec.Group = ptr.Deref(pod.RunAsUser, 0), ptr.Deref(pod.RunAsGroup, 0)
+		spec.Groups = slices.Clone(pod.SupplementalGroups)
+		if pod.FSGroup != nil {
+			spec.Groups = append(spec.Groups, *pod.FSGroup)
+		}
+	}
+	if c != nil {
+		spec.User, spec.Group = ptr.Deref(c.RunAsUser, spec.User), ptr.Deref(c.RunAsGroup, spec.Group)
+		spec.ReadOnly = ptr.Deref(c.ReadOnlyRootFilesystem, false)
+		spec.Privileged = ptr.Deref(c.Privileged, false)
+	}
 }
 
 // mountOf returns what a volumeMount of a container shows.

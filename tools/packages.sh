@@ -16,6 +16,7 @@ need dmsetup dmsetup
 need thin_check thin-provisioning-tools
 need mkfs.xfs xfsprogs
 need mkfs.btrfs btrfs-progs
+need busybox busybox-static
 [ -e /usr/include/stdlib.h ] || missing="$missing libc6-dev"
 if [ "$(id -u)" != 0 ]; then
 	echo "not root: skipping the tests on real loop devices and mounts: TestReal… of plugins/nodefs, most of"

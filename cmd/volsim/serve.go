@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -96,7 +95,8 @@ func newServe() *cobra.Command {
 	cmd.Flags().IntVar(&o.nodes, "nodes", 2, "number of nodes")
 	cmd.Flags().StringVar(&o.devices, "devices", "auto", "volume `backend`: auto, loop, lvm or array; always array with --by-hand")
 	cmd.Flags().StringVar(&o.containers, "containers", string(cluster.ShellContainers),
-		"what runs the commands of containers: shell (an interpreter in this process) or none; always none with --by-hand")
+		"what runs the commands of containers: shell (an interpreter in this process), process (confined processes of this\n"+
+			"machine, with busybox; requires root and loop or lvm devices) or none; always none with --by-hand")
 	cmd.Flags().StringVar(&o.dir, "dir", "", "existing `directory` for backing files and mounts of loop or lvm devices (default a temporary directory)")
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` of the API server; a non-loopback address admits other hosts that have the token")
 	cmd.Flags().StringVar(&o.page, "page", "127.0.0.1:0", "loopback `address` of the page; \"off\" disables the page")
@@ -115,8 +115,14 @@ func (o serveOptions) validate() error {
 	if err := devicesFlag(o.devices); err != nil {
 		return err
 	}
-	if kinds := []cluster.Containers{cluster.ShellContainers, cluster.NoContainers}; !slices.Contains(kinds, cluster.Containers(o.containers)) {
-		return fmt.Errorf("unknown --containers %q: want %s or %s", o.containers, cluster.ShellContainers, cluster.NoContainers)
+	switch cluster.Containers(o.containers) {
+	case cluster.ShellContainers, cluster.NoContainers:
+	case cluster.ProcessContainers:
+		if !isLoopback(o.listen) {
+			return fmt.Errorf("--containers %s executes what the API's clients want on this machine: remove --listen %s, which admits other hosts", o.containers, o.listen)
+		}
+	default:
+		return fmt.Errorf("unknown --containers %q: want %s, %s or %s", o.containers, cluster.ShellContainers, cluster.ProcessContainers, cluster.NoContainers)
 	}
 	if !o.pageDisabled() {
 		if err := page.ValidateAddr(o.page); err != nil {
@@ -166,11 +172,16 @@ func (o serveOptions) nodeNames() []string {
 	return names
 }
 
-// warnAboutAddress prints a warning if the API server can be reached from other hosts.
-func warnAboutAddress(errs io.Writer, address string) {
+// isLoopback reports whether only this machine can reach an address. An invalid one is reported elsewhere.
+func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	ip := net.ParseIP(host)
-	if err != nil || host == "localhost" || ip != nil && ip.IsLoopback() {
+	return err != nil || host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// warnAboutAddress prints a warning if the API server can be reached from other hosts.
+func warnAboutAddress(errs io.Writer, address string) {
+	if isLoopback(address) {
 		return
 	}
 	fmt.Fprintf(errs, "volsim: warning: --listen %s admits other hosts: any that has the token of the kubeconfig controls the cluster\n", address)

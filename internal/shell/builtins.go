@@ -86,8 +86,8 @@ func builtinCd(p *proc) int {
 		err = notDirectory
 	}
 	if err != nil {
-		s.errorf("cd: can't cd to %s: %s", dir, errorText(err))
-		return 1
+		s.errorf("cd: line %d: can't cd to %s: %s", s.line, dir, errorText(err))
+		return 2
 	}
 	s.set("OLDPWD", s.cwd)
 	s.cwd = logicalPath(s.abs(dir))
@@ -130,7 +130,7 @@ func builtinSource(p *proc) int {
 	}
 	s.calls++
 	defer func() { s.calls-- }()
-	status := s.eval(string(data))
+	status := s.evalFile(string(data))
 	if s.jump == jumpReturn {
 		s.jump, status = noJump, s.status
 	}

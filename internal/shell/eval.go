@@ -197,6 +197,7 @@ func (s *shell) background(st *syntax.Stmt) {
 	foreground := *st
 	foreground.Background = false
 	t := s.spawnShell(sub, func(sub *shell) int { return sub.stmt(&foreground) })
+	s.children = slices.DeleteFunc(s.children, func(child *task) bool { return child.waited })
 	if len(s.children) >= tasksMax { // those that have ended and that nothing has waited for
 		s.children = slices.DeleteFunc(s.children, isDone)
 	}

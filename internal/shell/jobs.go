@@ -1,7 +1,6 @@
 package shell
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,7 +30,7 @@ func builtinKill(p *proc) int {
 	for _, arg := range args {
 		target := s.processOf(arg)
 		if target == nil {
-			s.errorf("kill: can't kill pid %s: No such process", arg)
+			s.errorf("can't kill pid %s: No such process", arg)
 			code = 1
 			continue
 		}
@@ -67,11 +66,12 @@ func builtinWait(p *proc) int {
 	s := p.s
 	if len(p.args) == 0 {
 		code := s.waitFor(s.children, 0)
-		s.children = slices.DeleteFunc(s.children, isDone)
+		for _, child := range s.children {
+			child.waited = child.done
+		}
 		return code
 	}
 	code := 0
-	var waited []*task
 	for _, arg := range p.args {
 		code = exitNotFound
 		for i, child := range s.children {
@@ -79,13 +79,26 @@ func builtinWait(p *proc) int {
 				code = s.waitFor([]*task{child}, 0)
 				if child.done {
 					code = child.code
-					waited = append(waited, child)
+					s.reportSignal(child)
+					child.waited = true
 				}
 			}
 		}
 	}
-	s.children = slices.DeleteFunc(s.children, func(child *task) bool { return slices.Contains(waited, child) })
 	return code
+}
+
+// signalTexts are the kernel's names of signals that are reported when they end a job.
+var signalTexts = map[string]string{
+	"HUP": "Hangup", "QUIT": "Quit", "KILL": "Killed", "USR1": "User defined signal 1", "USR2": "User defined signal 2",
+	"ALRM": "Alarm clock", "TERM": "Terminated",
+}
+
+// reportSignal reports the signal that has ended a job, when it is waited for the first time.
+func (s *shell) reportSignal(t *task) {
+	if text := signalTexts[t.endedBy]; text != "" && !t.waited {
+		s.writeTo(2, text+"\n")
+	}
 }
 
 func isDone(t *task) bool { return t.done }

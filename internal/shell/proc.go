@@ -31,7 +31,7 @@ func runTool(s *shell, tool func(p *proc) int, args []string) int {
 	p := &proc{s: s, name: name, called: args[0], args: args[1:]}
 	code := tool(p)
 	if err := p.flush(); err != nil {
-		p.errorf("write error: %s", errorText(err))
+		p.cannotWrite(err)
 		return 1
 	}
 	return max(code, p.code)
@@ -66,9 +66,18 @@ func (p *proc) flush() error {
 // mustFlush writes what was printed, and ends the tool if that fails.
 func (p *proc) mustFlush() {
 	if err := p.flush(); err != nil {
-		p.errorf("write error: %s", errorText(err))
+		p.cannotWrite(err)
 		panic(exit{1})
 	}
+}
+
+// cannotWrite reports that stdout cannot be written.
+func (p *proc) cannotWrite(err error) {
+	name := p.name
+	if p.called == name && builtins[name] != nil {
+		name = p.s.name
+	}
+	p.warn(name + ": write error: " + errorText(err))
 }
 
 // errorf writes a message to stderr, and makes the exit code 1.

@@ -38,6 +38,8 @@ type shell struct {
 	jump           jump
 	jumpLoops      int // loops that break or continue leaves
 	locals         []map[string]expand.Variable
+	line           int  // of the current command, in its text
+	firstLine      int  // number of the first line: 1 in files, 0 in strings
 	exiting        bool // the EXIT trap runs
 	transparent    bool // runs one simple command only, which takes its place
 }
@@ -190,8 +192,17 @@ func (s *shell) parse(text string) (*syntax.File, error) {
 	return syntax.NewParser(syntax.Variant(syntax.LangPOSIX)).Parse(strings.NewReader(text), "")
 }
 
-// eval runs a script in the shell, and returns its status.
-func (s *shell) eval(text string) int {
+// evalFile runs the text of a file in the shell, and returns its status.
+func (s *shell) evalFile(text string) int { return s.evalAt(text, 1) }
+
+// eval runs a string in the shell, and returns its status.
+func (s *shell) eval(text string) int { return s.evalAt(text, 0) }
+
+// evalAt runs a text whose first line has a number.
+func (s *shell) evalAt(text string, firstLine int) int {
+	before := s.firstLine
+	defer func() { s.firstLine = before }()
+	s.firstLine = firstLine
 	file, err := s.parse(text)
 	if err != nil {
 		s.errorf("syntax error: %s", strings.TrimPrefix(err.Error(), ":"))

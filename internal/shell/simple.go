@@ -14,6 +14,7 @@ var assignmentBuiltins = map[string]bool{"export": true, "readonly": true, "loca
 // simple runs a simple command.
 func (s *shell) simple(call *syntax.CallExpr, redirs []*syntax.Redirect) int {
 	s.substStatus = 0
+	s.line = int(call.Pos().Line()) - 1 + s.firstLine //nolint:gosec // of a text in memory
 	args := s.arguments(call.Args)
 	if len(args) == 0 {
 		status := s.redirected(redirs, func() int { return 0 })

@@ -24,7 +24,9 @@ type task struct {
 	ticks         int      // commands since the last wait
 	pause         time.Duration
 	done          bool
+	waited        bool // its shell has waited for it; its code is kept until the next job
 	code          int
+	endedBy       string // signal; "": it has exited
 }
 
 // Bounds of the work of a process between two waits. Without them a loop would keep the clock of a
@@ -177,7 +179,7 @@ func (t *task) check() {
 
 // die unwinds the task. What it does while it unwinds is not interrupted.
 func (t *task) die(signal string) {
-	t.dying = true
+	t.dying, t.endedBy = true, signal
 	panic(death{128 + signals[signal]})
 }
 

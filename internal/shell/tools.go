@@ -84,6 +84,7 @@ func toolSh(p *proc) int {
 		s.setOptions(p, []string{arg})
 	}
 	var script string
+	eval := (*shell).eval
 	switch {
 	case command:
 		if len(args) == 0 {
@@ -102,13 +103,13 @@ func toolSh(p *proc) int {
 			return 2
 		}
 		script, s.name, args = string(data), args[0], args[1:]
-		interactive = false
+		eval, interactive = (*shell).evalFile, false
 	}
 	s.params = args
 	if interactive {
 		return p.runShell(s, func(s *shell) int { return s.readCommands(p) })
 	}
-	return p.runShell(s, func(s *shell) int { return s.eval(script) })
+	return p.runShell(s, func(s *shell) int { return eval(s, script) })
 }
 
 // toolScript runs an executable file.
@@ -138,7 +139,7 @@ func toolScript(p *proc) int {
 		}
 	}
 	s.params = p.args
-	return p.runShell(s, func(s *shell) int { return s.eval(script) })
+	return p.runShell(s, func(s *shell) int { return s.evalFile(script) })
 }
 
 // args0 returns the name by which the tool was called, with its directories.

@@ -28,8 +28,12 @@ type Spec struct {
 	Devices    []Device
 	ReadOnly   bool // its root directory is read-only
 	TTY        bool
-	Stdin      *Input   // what attached clients write; nil: empty
-	Privileged bool     // it may change its node
+	Stdin      *Input // what attached clients write; nil: empty
+	Memory     int64  // limit in bytes; 0: none is specified
+	Privileged bool   // it may change its node
+	User       int64  // of the command; 0 is root
+	Group      int64
+	Groups     []int64  // further ones
 	Image      string   // as the pod spells it
 	ImageArgs  []string // arguments of the image's command, if Args is empty
 }
