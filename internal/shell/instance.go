@@ -67,7 +67,7 @@ func (c *instance) launch() {
 		}
 		s := newShell(t, "sh")
 		s.setEnvironment()
-		s.fds.set(0, &handle{stream: nullStream{}})
+		s.fds.set(0, &handle{stream: c.stdin()})
 		s.fds.set(1, &handle{stream: &outputStream{c.log, container.Stdout}})
 		s.fds.set(2, &handle{stream: &outputStream{c.log, container.Stderr}})
 		return s.runToEnd(func(s *shell) int {
@@ -85,6 +85,16 @@ func (c *instance) launch() {
 	if len(c.args) == 0 { // from the start, so that an early TERM ends it
 		c.init.shell = &shell{t: c.init, traps: map[string]string{"TERM": ":"}}
 	}
+}
+
+// stdin returns what process 1 reads: what attached clients write, or nothing.
+func (c *instance) stdin() stream {
+	input := c.spec.Stdin
+	if input == nil {
+		return nullStream{}
+	}
+	input.Wake(func() { c.runtime.request(c.notify) })
+	return &inputStream{input}
 }
 
 // startError returns containerd's text for a command that cannot be executed.

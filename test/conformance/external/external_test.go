@@ -40,7 +40,7 @@ var (
 const reportVariable = "VOLSIM_EXTERNAL_REPORT"
 
 // TestExternalStorage runs the suite for each kind of devices, in a process of its own since a process can run one suite
-// only, and compares what became of the tests with the lists in testdata.
+// only, and compares the results with the lists in testdata.
 func TestExternalStorage(t *testing.T) {
 	switch {
 	case *servedFlag != "":
@@ -94,7 +94,7 @@ func runChild(t *testing.T, kind string) (reports []types.SpecReport) {
 	return reports
 }
 
-// checkList compares what became of the tests with the list of their kind.
+// checkList compares the results with the list of their kind.
 func checkList(t *testing.T, kind string, reports []types.SpecReport) {
 	all := entriesOf(kind, reports)
 	got := format(all)

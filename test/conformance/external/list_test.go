@@ -39,7 +39,7 @@ var skipWhy = regexp.MustCompile(`(?s)^(?:Driver "?[^ ]*csi\.volsim\.dev"? )?(.*
 // listFile returns the file with the list of a driver.
 func listFile(kind string) string { return filepath.Join("testdata", kind+".txt") }
 
-// entriesOf returns what became of the tests, sorted.
+// entriesOf returns the results of the tests, sorted.
 func entriesOf(kind string, reports []types.SpecReport) []entry {
 	var all []entry
 	for _, r := range reports {
