@@ -195,9 +195,6 @@ func (k *Kubelet) reportNotExecuted(pod *corev1.Pod) {
 
 // specOf returns what a container executes and sees.
 //
-// Differs: config maps and secrets are read once, when the pod starts; upstream reads them at each start of a
-// container.
-//
 // Upstream: pkg/kubelet GenerateRunContainerOptions (v1.36).
 func (k *Kubelet) specOf(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (container.Spec, error) {
 	known, err := environment(pod, c, podObjects{ctx, k, pod})

@@ -21,7 +21,7 @@ const serverService = "kubernetes"
 
 // servicesFor returns the services that the environment of a pod shows, sorted by name.
 //
-// Differs: they are read when the pod starts; upstream's kubelet watches them.
+// Differs: they are read when a container starts; upstream's kubelet watches them.
 //
 // Upstream: pkg/kubelet getServiceEnvVarMap (v1.36).
 func (k *Kubelet) servicesFor(ctx context.Context, pod *corev1.Pod) ([]*corev1.Service, error) {

@@ -81,7 +81,7 @@ func (m mounttest) fsType(name string) error {
 		p.printf("error from statfs(%q): %s\n", name, lowerFirst(errorText(err)))
 		return err
 	}
-	_, fsType := p.s.t.c.mountSource(p.s.nodePath(name))
+	_, fsType := p.s.view().mountSource(p.s.nodePath(name))
 	if fsType != "tmpfs" {
 		fsType = "ext4-like" // not a number that the kernel knows by another name
 	}

@@ -75,7 +75,7 @@ type usage struct {
 
 // usageOf returns the space of the file system that has a path.
 func (p *proc) usageOf(name string) (u usage, err error) {
-	c := p.s.t.c
+	c := p.s.view()
 	err = p.s.at("statfs", name, true, func(disk nodefs.FS, here place) error {
 		if !here.exists {
 			return fs.ErrNotExist
@@ -146,7 +146,7 @@ func toolDf(p *proc) int {
 	}
 	if len(names) == 0 {
 		names = []string{"/"}
-		for _, m := range p.s.t.c.spec.Mounts {
+		for _, m := range p.s.view().spec.Mounts {
 			names = append(names, m.Path)
 		}
 	}
@@ -177,7 +177,7 @@ func toolMount(p *proc) int {
 		return p.fail("permission denied (are you root?)")
 	}
 	var table string
-	err := p.s.t.access("read", "/proc/mounts", func() error { table = p.s.t.c.mountTable(); return nil })
+	err := p.s.t.access("read", "/proc/mounts", func() error { table = p.s.view().mountTable(); return nil })
 	p.report("/proc/mounts", err)
 	for line := range strings.Lines(table) {
 		f := strings.Fields(line)

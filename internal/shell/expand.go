@@ -67,13 +67,13 @@ func (s *shell) substitute(w io.Writer, subst *syntax.CmdSubst) error {
 func (s *shell) globDir(dir string) ([]fs.DirEntry, error) {
 	var entries []fs.DirEntry
 	err := s.t.access("readdir", dir, func() error {
-		here, err := s.t.c.resolve(dir, true)
+		here, err := s.view().resolve(dir, true)
 		if err != nil {
 			return err
 		}
-		names, err := s.t.c.readDir(here)
+		names, err := s.view().readDir(here)
 		for _, name := range names {
-			entry, _ := s.t.c.resolve(here.path+"/"+name, false)
+			entry, _ := s.view().resolve(here.path+"/"+name, false)
 			entries = append(entries, dirEntry{name, entry.info.Mode})
 		}
 		return err

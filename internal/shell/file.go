@@ -172,7 +172,11 @@ func (f *fileStream) apply(patches []patch) error {
 
 // rewrite replaces the content of an existing file, and keeps its attributes.
 func rewrite(disk nodefs.FS, node string, data []byte, info nodefs.Info) error {
-	if err := disk.WriteFile(node, data); err != nil {
+	err := disk.WriteFile(node, data)
+	if errors.Is(err, nodefs.ErrMounted) || errors.Is(err, syscall.EBUSY) { // a single file is mounted
+		return disk.Overwrite(node, data)
+	}
+	if err != nil {
 		return err
 	}
 	return keepAttributes(disk, node, info)
@@ -209,7 +213,7 @@ type openFlags struct {
 
 // open opens a file, device or virtual entry for the process.
 func (s *shell) open(name string, flags openFlags) (*handle, error) {
-	c := s.t.c
+	c := s.view()
 	var here place
 	verb := "open"
 	if flags.create {

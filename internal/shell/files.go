@@ -105,7 +105,7 @@ func (s *shell) at(verb, name string, follow bool, f func(disk nodefs.FS, here p
 		if name == "" {
 			return fs.ErrNotExist
 		}
-		here, err := s.t.c.resolve(full, follow)
+		here, err := s.view().resolve(full, follow)
 		if err != nil {
 			return err
 		}
@@ -170,7 +170,7 @@ func (s *shell) sizeOf(name string, follow bool) (size int64, err error) {
 		if !here.exists {
 			return fs.ErrNotExist
 		}
-		size = s.t.c.size(here)
+		size = s.view().size(here)
 		return nil
 	})
 	return size, err
@@ -179,7 +179,7 @@ func (s *shell) sizeOf(name string, follow bool) (size int64, err error) {
 // readDir returns the names in a directory.
 func (s *shell) readDir(name string) (names []string, err error) {
 	err = s.at("readdir", name, true, func(_ nodefs.FS, here place) error {
-		names, err = s.t.c.readDir(here)
+		names, err = s.view().readDir(here)
 		return err
 	})
 	return names, err
@@ -190,7 +190,7 @@ func (s *shell) readFile(name string) (data []byte, err error) {
 	err = s.at("read", name, true, func(disk nodefs.FS, here place) error {
 		switch {
 		case here.virtual != nil && here.virtual.content != nil:
-			data = []byte(here.virtual.content(s.t.c))
+			data = []byte(here.virtual.content(s.view()))
 			return nil
 		case !here.exists:
 			return fs.ErrNotExist
@@ -275,7 +275,7 @@ func (s *shell) unlink(name string, dir bool) error {
 		if err := here.removable(); err != nil {
 			return err
 		}
-		if dir && len(s.t.c.mountedIn(here.path)) > 0 {
+		if dir && len(s.view().mountedIn(here.path)) > 0 {
 			return syscall.EBUSY
 		}
 		return disk.Remove(here.node)
@@ -284,7 +284,7 @@ func (s *shell) unlink(name string, dir bool) error {
 
 // rename moves an entry.
 func (s *shell) rename(from, to string) error {
-	c := s.t.c
+	c := s.view()
 	return s.at("rename", from, false, func(disk nodefs.FS, source place) error {
 		target, err := c.resolve(s.abs(to), false)
 		switch {

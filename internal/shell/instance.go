@@ -29,10 +29,9 @@ type instance struct {
 	gone     bool      // no task will run any more
 	deadline time.Time // of the grace; zero: not stopped
 	random   *randomStream
-	created  time.Time   // of the run; files have no times of their own
-	args     []string    // what process 1 executes; nothing: it waits until it is stopped
-	views    []*instance // of the node, for processes of this container
-	node     bool        // it is such a view
+	created  time.Time // of the run; files have no times of their own
+	args     []string  // what process 1 executes; nothing: it waits until it is stopped
+	node     bool      // it is a node; see onNode
 }
 
 func newInstance(r *Runtime, spec container.Spec) *instance {
@@ -199,13 +198,10 @@ func (c *instance) kill() {
 	c.killTasks()
 }
 
-// killTasks kills all processes of the container, and those that it has on the node.
+// killTasks kills all processes of the container.
 func (c *instance) killTasks() {
 	for _, t := range c.tasks {
 		t.kill()
-	}
-	for _, view := range c.views {
-		view.killTasks()
 	}
 	c.notify()
 }

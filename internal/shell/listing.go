@@ -56,7 +56,7 @@ func (p *proc) entryOf(name, display string) (e entry, err error) {
 		if !here.exists {
 			return fs.ErrNotExist
 		}
-		e = entry{name: display, here: here, size: p.s.t.c.size(here)}
+		e = entry{name: display, here: here, size: p.s.view().size(here)}
 		if here.isLink() {
 			e.target, _ = disk.Readlink(here.node)
 		}

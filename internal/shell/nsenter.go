@@ -40,25 +40,28 @@ func toolNsenter(p *proc) int {
 	case len(args) == 0:
 		args = []string{"sh"}
 	}
-	if !mounts {
-		return p.s.runProgram(args)
+	sub := p.s.fork(p.s.t)
+	sub.transparent = p.s.transparent
+	if mounts {
+		sub.node = p.s.t.c.onNode()
 	}
-	p.mustFlush()
-	t := p.s.t
-	inside := t.c
-	t.c = inside.onNode()
-	defer func() { t.c = inside }()
-	return p.s.runProgram(args)
+	return sub.runToEnd(func(sub *shell) int {
+		prog, err := sub.findProgram(args[0])
+		if err != nil {
+			p.errorf("can't execute '%s': %s", args[0], errorText(err))
+			return 127
+		}
+		return sub.execute(prog, args)
+	})
 }
 
-// onNode returns a view of the node's files for the processes of a container.
+// onNode returns a container that is not one: the node, as its own processes see its files.
 func (c *instance) onNode() *instance {
 	root := path.Dir(c.runtime.cfg.Root)
 	view := newInstance(c.runtime, container.Spec{
 		Run: c.spec.Run, Hostname: c.spec.Hostname, Privileged: true,
 		Mounts: []container.Mount{{Path: kubeletDir, Source: root}},
 	})
-	view.root, view.log, view.random, view.prepared, view.node = root, c.log, c.random, true, true
-	c.views = append(c.views, view)
+	view.root, view.node = root, true
 	return view
 }

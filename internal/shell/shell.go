@@ -38,10 +38,11 @@ type shell struct {
 	jump           jump
 	jumpLoops      int // loops that break or continue leaves
 	locals         []map[string]expand.Variable
-	line           int  // of the current command, in its text
-	firstLine      int  // number of the first line: 1 in files, 0 in strings
-	exiting        bool // the EXIT trap runs
-	transparent    bool // runs one simple command only, which takes its place
+	line           int       // of the current command, in its text
+	firstLine      int       // number of the first line: 1 in files, 0 in strings
+	exiting        bool      // the EXIT trap runs
+	node           *instance // the node, if the shell sees its files instead of the container's; see toolNsenter
+	transparent    bool      // runs one simple command only, which takes its place
 }
 
 // options are those of set.
@@ -77,6 +78,14 @@ func newShell(t *task, name string) *shell {
 		vars: map[string]expand.Variable{}, funcs: map[string]*syntax.Stmt{},
 		traps: map[string]string{}, fds: newDescriptors(),
 	}
+}
+
+// view returns whose files the shell sees.
+func (s *shell) view() *instance {
+	if s.node != nil {
+		return s.node
+	}
+	return s.t.c
 }
 
 // defaultPath is $PATH of a container.

@@ -220,7 +220,7 @@ func (s *shell) findProgram(name string) (program, error) {
 	err := s.t.access("exec", candidates[0], func() error {
 		var first error = fs.ErrNotExist
 		for _, candidate := range candidates {
-			here, err := s.t.c.resolve(candidate, true)
+			here, err := s.view().resolve(candidate, true)
 			switch {
 			case err != nil || !here.exists:
 			case here.virtual != nil && here.virtual.tool != "":

@@ -155,7 +155,7 @@ func (p *proc) newShell(name string) *shell {
 		}
 	}
 	s.pid, s.parentPID = s.t.c.lastPID, p.s.pid
-	s.cwd, s.umask, s.fds = p.s.cwd, p.s.umask, p.s.fds.clone()
+	s.cwd, s.umask, s.fds, s.node = p.s.cwd, p.s.umask, p.s.fds.clone(), p.s.node
 	if p.s.t.shell == nil || p.s.transparent {
 		s.pid, s.parentPID = s.t.pid, p.s.parentPID
 	}

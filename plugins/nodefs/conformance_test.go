@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,6 +34,7 @@ var conformance = []struct {
 	{"a mount point cannot be removed", mountPointStays},
 	{"a mount below makes busy", mountBelowIsBusy},
 	{"the mount table is sorted and spelt as the root is", mountTable},
+	{"a mount has options", mountsHaveOptions},
 	{"names with spaces and backslashes work", oddNames},
 	{"new entries have the modes of a node's files", modesOfTheNew},
 	{"owners and modes are set and seen through every mount", ownersAreShared},
@@ -348,6 +350,21 @@ func mountTable(t *testing.T, node nodefs.FS, root string) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Mounts (-want +got):\n%s", diff)
 	}
+}
+
+func mountsHaveOptions(t *testing.T, node nodefs.FS, root string) {
+	dirs := directories(t, node, root, "source/below", "target")
+	testcheck.NoError(t, node.BindMount(root+"/source", dirs[1], true))
+	for name, want := range map[string]string{dirs[0]: "rw", dirs[1]: "ro", dirs[1] + "/below": "ro"} {
+		options, err := node.MountOptions(name)
+		testcheck.NoError(t, err)
+		if first, _, _ := strings.Cut(options, ","); first != want {
+			t.Errorf("options of %s: %q, want them to begin with %q", name, options, want)
+		}
+	}
+	_, err := node.MountOptions(root + "/missing")
+	wantError(t, err, fs.ErrNotExist)
+	testcheck.NoError(t, node.Unmount(dirs[1]))
 }
 
 func oddNames(t *testing.T, node nodefs.FS, root string) {

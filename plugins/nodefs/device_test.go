@@ -1,6 +1,7 @@
 package nodefs_test
 
 import (
+	"io"
 	"io/fs"
 	"path/filepath"
 	"syscall"
@@ -28,6 +29,12 @@ func filesAreBound(t *testing.T, node nodefs.FS, root string) {
 	wantError(t, node.Remove(target), nodefs.ErrMounted)
 	wantError(t, node.RemoveAll(target), nodefs.ErrMounted)
 	wantError(t, node.WriteFile(target, nil), nodefs.ErrMounted)
+	wantError(t, node.Overwrite(target, nil), nodefs.ErrReadOnly)
+	wantError(t, node.Overwrite(dir, nil), syscall.EINVAL)
+	wantError(t, node.Overwrite(root+"/missing", nil), fs.ErrNotExist)
+	testcheck.NoError(t, node.Overwrite(source, []byte("in place")))
+	wantContent(t, node, target, "in place")
+	testcheck.NoError(t, node.Overwrite(source, []byte("seen twice")))
 	wantError(t, node.Chmod(target, 0o600), nodefs.ErrReadOnly)
 	testcheck.NoError(t, node.WriteFile(source, []byte("a new file"))) // not the bound file
 	wantContent(t, node, target, "seen twice")
@@ -134,6 +141,36 @@ func TestDeviceNodesIdentifyTheirDevice(t *testing.T) {
 			wantInfo(t, node, files[0], nodefs.Info{Mode: 0o640})
 		})
 	}
+}
+
+// TestBytesOfDevices are those of the tree that has them, for each node and for its clones.
+func TestBytesOfDevices(t *testing.T) {
+	one, two := nodefs.NewMemory("/n"), nodefs.NewMemory("/n")
+	disk := nodefs.NewTree()
+	for _, node := range []*nodefs.Memory{one, two} {
+		testcheck.NoError(t, node.WriteFile("/n/device", nil), node.MountDevice("disk", "/n/device", false))
+		node.SetDeviceBytes("disk", disk, 10000)
+	}
+	testcheck.Equal(t, "hash of an empty device", nodefs.NewTree().Hash(), disk.Hash())
+	testcheck.Equal(t, "written", 6, testcheck.Must(one.WriteDevice("/n/device", []byte("across"), 4093)))
+	clone := disk.Clone()[0]
+	testcheck.Equal(t, "hash of the clone", disk.Hash(), clone.Hash())
+	testcheck.Equal(t, "written", 3, testcheck.Must(two.WriteDevice("/n/device", []byte("two"), 0)))
+	if disk.Hash() == clone.Hash() {
+		t.Error("the clone has changed with its source")
+	}
+	part := make([]byte, 8)
+	testcheck.Equal(t, "read", 8, testcheck.Must(two.ReadDevice("/n/device", part, 4092)))
+	testcheck.Equal(t, "bytes", "\x00across\x00", string(part))
+	testcheck.Equal(t, "read at the end", 1, testcheck.Must(one.ReadDevice("/n/device", part, 9999)))
+	_, err := one.ReadDevice("/n/device", part, 10000)
+	wantError(t, err, io.EOF)
+	n, err := one.WriteDevice("/n/device", []byte("full"), 9998)
+	testcheck.Equal(t, "written at the end", 2, n)
+	wantError(t, err, syscall.ENOSPC)
+	testcheck.NoError(t, one.WriteFile("/n/file", nil))
+	_, err = one.ReadDevice("/n/file", part, 0)
+	wantError(t, err, syscall.ENOTBLK)
 }
 
 func TestBindDeviceRefusesOtherFiles(t *testing.T) {

@@ -47,6 +47,7 @@ type FS interface {
 	exportMounter
 	formatter
 	deviceIO
+	overwriter
 }
 
 // Files reads and writes files and directories.

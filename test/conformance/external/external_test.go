@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -27,6 +26,7 @@ import (
 	"github.com/volsim/volsim/cluster"
 	_ "github.com/volsim/volsim/fake/crd"
 	"github.com/volsim/volsim/internal/watchdir"
+	"github.com/volsim/volsim/test/conformance/suitebubble"
 )
 
 var (
@@ -226,7 +226,7 @@ func eventsOf(c *cluster.Cluster) string {
 func inBubble(t *testing.T, devices cluster.Devices, suite types.SuiteConfig, k *kubectl) {
 	watchdir.Off.Store(true)
 	defer watchdir.Off.Store(false)
-	defer checkLeaks(t)
+	defer suitebubble.CheckLeaks(t)
 	synctest.Test(t, func(t *testing.T) {
 		cfg := cluster.Config{
 			Nodes: 3, Devices: devices, NodeLeases: true, Containers: cluster.ShellContainers, Snapshots: true,
@@ -258,24 +258,4 @@ func inBubble(t *testing.T, devices cluster.Devices, suite types.SuiteConfig, k 
 		ginkgo.RunSpecs(t, "storage", suite, types.ReporterConfig{NoColor: true, Succinct: true, SilenceSkips: true})
 		t.Logf("%s of the cluster's time", c.Host().Now().Sub(begin))
 	})
-}
-
-// checkLeaks fails the test if goroutines of the cluster are left in the bubble. Those of the suite
-// are: ginkgo waits for signals, and some tests do not stop their watches.
-func checkLeaks(t *testing.T) {
-	r := recover()
-	if r == nil {
-		return
-	}
-	if !strings.HasPrefix(fmt.Sprint(r), "deadlock: main bubble goroutine has exited") {
-		panic(r)
-	}
-	buf := make([]byte, 8<<20)
-	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-		head, frames, _ := strings.Cut(stack, "\n")
-		if strings.Contains(head, "synctest bubble") && strings.Contains(frames, "github.com/volsim/volsim/") &&
-			!strings.Contains(frames, "testing.tRunner") {
-			t.Errorf("a goroutine of the cluster is left:\n%s", stack)
-		}
-	}
 }

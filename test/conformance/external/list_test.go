@@ -24,12 +24,18 @@ type entry struct{ verdict, name, why string }
 // whyNot are the reasons of the tests that do not pass, by driver and name. The first that matches counts.
 var whyNot = []struct{ driver, name, why string }{
 	{".*", `any volume data source`, "It runs a populator, whose program is in an image."},
-	{"loop|lvm", `VolumeGroupSnapshottable should create snapshots for StatefulSet`,
-		"It asks for volumes of 1 MiB and restores their snapshots into claims of 1 MiB, but the least size of the driver is more."},
-	{"lvm", `volume and its clone from pods on the same node`,
-		"The driver refuses to copy a block volume that a pod uses, without device-mapper."},
-	{"lvm", `correct filesystem size when restoring snapshot`,
-		"A snapshot is on the node of its volume, and the scheduler may choose another one again and again."},
+	{
+		"loop|lvm", `VolumeGroupSnapshottable should create snapshots for StatefulSet`,
+		"It asks for volumes of 1 MiB and restores their snapshots into claims of 1 MiB, but the least size of the driver is more.",
+	},
+	{
+		"lvm", `volume and its clone from pods on the same node`,
+		"The driver refuses to copy a block volume that a pod uses, without device-mapper.",
+	},
+	{
+		"lvm", `correct filesystem size when restoring snapshot`,
+		"A snapshot is on the node of its volume, and the scheduler may choose another one again and again.",
+	},
 	{"lvm", `volume-modify-stress`, "It changes the class of claims that are not bound yet, since their binding is delayed."},
 }
 

@@ -112,12 +112,8 @@ func (w webSocket) RoundTrip(req *http.Request) (*http.Response, error) {
 		NetDialContext: func(context.Context, string, string) (net.Conn, error) { return w.pipes.Dial(), nil },
 		Subprotocols:   req.Header["Sec-Websocket-Protocol"],
 	}
-	if len(dialer.Subprotocols) == 0 {
-		dialer.Subprotocols = req.Header["Sec-WebSocket-Protocol"]
-	}
-	header := http.Header{}
 	to := url.URL{Scheme: "ws", Host: "volsim.invalid", Path: req.URL.Path, RawQuery: req.URL.RawQuery}
-	conn, resp, err := dialer.DialContext(req.Context(), to.String(), header)
+	conn, resp, err := dialer.DialContext(req.Context(), to.String(), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/kubernetes/test/e2e/framework"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/test/conformance/suitebubble"
 )
 
 // TestConformance compares the list of tests with upstream's and runs those that are listed as
@@ -136,7 +136,7 @@ func run(t *testing.T, suite types.SuiteConfig, containers *containers) (reports
 	ginkgo.ReportAfterSuite("results", func(r ginkgo.Report) { reports = r.SpecReports })
 	before := http.DefaultTransport
 	defer func() { http.DefaultTransport = before }()
-	defer checkLeaks(t)
+	defer suitebubble.CheckLeaks(t)
 	synctest.Test(t, func(t *testing.T) {
 		c, err := cluster.New(cluster.Config{
 			Devices: cluster.Array, NodeLeases: true, Interceptors: cluster.Interceptors{Client: containers.client},
@@ -158,24 +158,4 @@ func run(t *testing.T, suite types.SuiteConfig, containers *containers) (reports
 		t.Logf("%s of the cluster's time", c.Host().Now().Sub(begin))
 	})
 	return
-}
-
-// checkLeaks fails the test if goroutines of the cluster are left in the bubble. Those of the suite
-// are: ginkgo waits for signals, and some tests do not stop their watches.
-func checkLeaks(t *testing.T) {
-	r := recover()
-	if r == nil {
-		return
-	}
-	if !strings.HasPrefix(fmt.Sprint(r), "deadlock: main bubble goroutine has exited") {
-		panic(r)
-	}
-	buf := make([]byte, 8<<20)
-	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-		head, frames, _ := strings.Cut(stack, "\n")
-		if strings.Contains(head, "synctest bubble") && strings.Contains(frames, "github.com/volsim/volsim/") &&
-			!strings.Contains(frames, "testing.tRunner") {
-			t.Errorf("a goroutine of the cluster is left:\n%s", stack)
-		}
-	}
 }
