@@ -121,3 +121,63 @@ func TestExecAtOnce(t *testing.T) {
 		testcheck.Equal(t, "result", cluster.Result{Stdout: name + "\n"}, testcheck.Must(c.Exec(ctx, "default", name, "", "hostname")))
 	}
 }
+
+// TestDataOutlivesContainers follows a file by its hash, which commands in containers compute: through the end of a container
+// and its restart, the deletion of its pod and a move to another node.
+func TestDataOutlivesContainers(t *testing.T) {
+	for _, tt := range []struct {
+		devices    cluster.Devices
+		containers cluster.Containers
+		stepped    *sim.SteppedConfig
+	}{
+		{cluster.Array, cluster.ShellContainers, &sim.SteppedConfig{}},
+		{cluster.Array, cluster.ShellContainers, nil},
+		{cluster.Loop, cluster.ShellContainers, nil},
+		{cluster.Loop, cluster.ProcessContainers, nil},
+	} {
+		t.Run(fmt.Sprintf("%s on %s, stepped %t", tt.containers, tt.devices, tt.stepped != nil), func(t *testing.T) {
+			ctx := t.Context()
+			c, err := cluster.New(cluster.Config{Devices: tt.devices, Containers: tt.containers, Stepped: tt.stepped})
+			if err != nil && tt.devices == cluster.Loop {
+				t.Skip(err)
+			}
+			testcheck.NoError(t, err)
+			t.Cleanup(func() { testcheck.NoError(t, c.Close()) })
+			testcheck.NoError(t, c.Start(ctx))
+			_, err = c.Client().CoreV1().PersistentVolumeClaims("default").Create(ctx, cluster.NewClaim("data", "64Mi"), metav1.CreateOptions{})
+			testcheck.NoError(t, err)
+			run := func(node string) {
+				t.Helper()
+				pod := cluster.NewPod("web", "data")
+				pod.Spec.NodeName = node
+				pod.Spec.Containers[0].Command = []string{"sh", "-c", "trap 'exit 0' TERM; while :; do sleep 1; done"}
+				_, err := c.Client().CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
+				testcheck.NoError(t, err, c.WaitForPod(ctx, "default", "web", corev1.PodRunning))
+			}
+			command := func(script string) string {
+				t.Helper()
+				result := testcheck.Must(c.Exec(ctx, "default", "web", "", "sh", "-c", script))
+				testcheck.Equal(t, "code of "+script, int32(0), result.Code)
+				return result.Stdout
+			}
+			run("node-1")
+			want := command("head -c 300000 /dev/urandom >/mnt/data/f; sync; sha256sum /mnt/data/f")
+			check := func(after string) {
+				t.Helper()
+				testcheck.Equal(t, "hash after "+after, want, command("sha256sum /mnt/data/f"))
+			}
+			check("writing")
+			end := testcheck.Must(c.Exec(ctx, "default", "web", "", "sh", "-c", "kill -TERM 1"))
+			testcheck.Equal(t, "stderr", "", end.Stderr)
+			restarted := func() bool {
+				pod := testcheck.Must(c.Client().CoreV1().Pods("default").Get(ctx, "web", metav1.GetOptions{}))
+				return pod.Status.ContainerStatuses[0].RestartCount == 1 && pod.Status.ContainerStatuses[0].State.Running != nil
+			}
+			testcheck.NoError(t, c.Wait(ctx, "restart", restarted))
+			check("the end of the container")
+			testcheck.NoError(t, c.Client().CoreV1().Pods("default").Delete(ctx, "web", metav1.DeleteOptions{}), c.WaitForGone(ctx, "pods", "default", "web"))
+			run("node-2")
+			check("a move")
+		})
+	}
+}

@@ -80,6 +80,34 @@ func TestKubectl(t *testing.T) {
 			testKubectlVolumes(t, filepath.Join(bin, "kubectl"), devices, startServe(t, program, devices))
 		})
 	}
+	for _, kind := range []string{"shell", "process"} {
+		t.Run("containers as "+kind+" on loop", func(t *testing.T) {
+			t.Parallel()
+			testKubectlContainers(t, bin, program, kind)
+		})
+	}
+}
+
+// testKubectlContainers runs the script containers.txtar against the program "volsim serve" on loop devices.
+func testKubectlContainers(t *testing.T, bin, program, kind string) {
+	if _, err := exec.LookPath("busybox"); err != nil && kind == "process" {
+		t.Skip("busybox not found: install busybox-static")
+	}
+	w := startServe(t, program, cluster.Loop, "--containers", kind)
+	testscript.Run(t, testscript.Params{
+		Files: []string{filepath.Join("testdata", "kubectl", "containers.txtar")},
+		Setup: func(env *testscript.Env) error {
+			env.Defer(func() {
+				if err := w.close(); err != nil {
+					t.Error(err)
+				}
+			})
+			env.Setenv("KUBECONFIG", w.config())
+			env.Setenv("HOME", env.WorkDir) // of kubectl's cache
+			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+			return nil
+		},
+	})
 }
 
 // dyingSpeed is the speed of the clock in the scripts about dying nodes: a node is declared dead after

@@ -37,8 +37,8 @@ type volumesOfProgram struct {
 	diskRoot string         // of the files behind the disks
 }
 
-// startServe starts "volsim serve". The test is skipped if the machine has no such devices.
-func startServe(t *testing.T, program string, devices cluster.Devices) volumesWorld {
+// startServe starts "volsim serve" with further arguments. The test is skipped if the machine has no such devices.
+func startServe(t *testing.T, program string, devices cluster.Devices, args ...string) *volumesOfProgram {
 	// A cluster of this process reports why the machine has no such devices.
 	if w, err := cluster.New(cluster.Config{Devices: devices, Nodes: 1}); err != nil {
 		t.Skip(err)
@@ -50,7 +50,9 @@ func startServe(t *testing.T, program string, devices cluster.Devices) volumesWo
 	if w.disk, err = nodefs.NewReal(w.dir); err != nil {
 		t.Fatal(err)
 	}
-	w.process = exec.Command(program, "serve", "--devices", string(devices), "--dir", w.dir, "--kubeconfig", w.config(), "--page", "off")
+	w.process = exec.Command(program, append([]string{
+		"serve", "--devices", string(devices), "--dir", w.dir, "--kubeconfig", w.config(), "--page", "off",
+	}, args...)...)
 	w.process.Stderr = w.stderr
 	stdout, err := w.process.StdoutPipe()
 	if err != nil {
