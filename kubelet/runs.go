@@ -202,15 +202,14 @@ func (k *Kubelet) specOf(ctx context.Context, pod *corev1.Pod, c *corev1.Contain
 		return container.Spec{}, err
 	}
 	spec := container.Spec{
-		Hostname: cmp.Or(pod.Spec.Hostname, pod.Name), WorkingDir: c.WorkingDir, TTY: c.TTY, Env: known.list(), Image: c.Image,
+		Hostname: cmp.Or(pod.Spec.Hostname, pod.Name), WorkingDir: c.WorkingDir, TTY: c.TTY, Env: known.list(),
 		Memory: c.Resources.Limits.Memory().Value(),
 	}
-	args := &spec.Args
-	if len(c.Command) == 0 {
-		args = &spec.ImageArgs
-	}
 	for _, arg := range slices.Concat(c.Command, c.Args) {
-		*args = append(*args, expand(arg, known.lookup))
+		spec.Args = append(spec.Args, expand(arg, known.lookup))
+	}
+	if len(c.Command) == 0 {
+		spec.Args = imageArgs(c.Image, spec.Args)
 	}
 	setSecurity(&spec, pod.Spec.SecurityContext, c.SecurityContext)
 	for i := range c.VolumeMounts {

@@ -33,6 +33,9 @@
 // of a pod share volumes, but no network. Nothing leads out of the network of a run. stdout and stderr are two pipes, so the
 // order between them is that of reading.
 //
+// Root in a run that stops all its processes again and again may stop a command of an execution before it has begun. Then this
+// program starts no other process until the run is removed.
+//
 // Differs: the first process that a run starts has a number greater than 2.
 //
 // Upstream: runc (v1.3), containerd's CRI plugin (v2), pkg/kubelet/kuberuntime (v1.36).

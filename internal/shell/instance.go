@@ -30,7 +30,6 @@ type instance struct {
 	deadline time.Time // of the grace; zero: not stopped
 	random   *randomStream
 	created  time.Time // of the run; files have no times of their own
-	args     []string  // what process 1 executes; nothing: it waits until it is stopped
 	node     bool      // it is a node; see onNode
 }
 
@@ -40,7 +39,7 @@ func newInstance(r *Runtime, spec container.Spec) *instance {
 		root:  path.Join(r.cfg.Root, string(spec.Pod), spec.Container),
 		state: container.State{Started: true, StartedAt: r.cfg.Process.Now()},
 	}
-	c.created, c.args = c.state.StartedAt, argsOf(spec)
+	c.created = c.state.StartedAt
 	c.random = newRandomStream(string(spec.Pod) + "/" + spec.Container)
 	return c
 }
@@ -61,7 +60,7 @@ func (c *instance) launch() {
 		}
 		c.prepared = true
 		c.notify()
-		if len(c.args) == 0 {
+		if len(c.spec.Args) == 0 {
 			return t.idle()
 		}
 		s := newShell(t, "sh")
@@ -73,15 +72,15 @@ func (c *instance) launch() {
 			if err := s.enterWorkingDir(c.spec.WorkingDir); err != nil {
 				return c.cannotStart(err.Error())
 			}
-			prog, err := s.findProgram(c.args[0])
+			prog, err := s.findProgram(c.spec.Args[0])
 			if err != nil {
-				return c.cannotStart(startError(c.args[0], err))
+				return c.cannotStart(startError(c.spec.Args[0], err))
 			}
 			c.lastPID = 0 // the program is process 1
-			return s.execute(prog, c.args)
+			return s.execute(prog, c.spec.Args)
 		})
 	}, func(code int) { c.exited(code) })
-	if len(c.args) == 0 { // from the start, so that an early TERM ends it
+	if len(c.spec.Args) == 0 { // from the start, so that an early TERM ends it
 		c.init.shell = &shell{t: c.init, traps: map[string]string{"TERM": ":"}}
 	}
 }

@@ -21,7 +21,7 @@ type Run struct {
 type Spec struct {
 	Run
 	Hostname   string   // the pod's
-	Args       []string // command and arguments; empty: the image's command, which no runtime knows, so it runs until it is stopped
+	Args       []string // command and arguments; empty: it runs until it is stopped, since its image's command is not known
 	Env        []string // NAME=VALUE, in the order of their definition; a later one replaces an earlier one
 	WorkingDir string   // "" means /
 	Mounts     []Mount  // sorted by Path, so that one below another comes later
@@ -33,9 +33,7 @@ type Spec struct {
 	Privileged bool   // it may change its node
 	User       int64  // of the command; 0 is root
 	Group      int64
-	Groups     []int64  // further ones
-	Image      string   // as the pod spells it
-	ImageArgs  []string // arguments of the image's command, if Args is empty
+	Groups     []int64 // further ones
 }
 
 // A Mount is a file or directory of the node in a container.

@@ -1,11 +1,9 @@
-package shell
+package kubelet
 
 import (
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/volsim/volsim/kubelet/container"
 )
 
 // An image says what a container without a command of its own executes.
@@ -25,17 +23,14 @@ func imageName(reference string) string {
 	return name
 }
 
-// argsOf returns what a container executes; nothing if that is not known.
-func argsOf(spec container.Spec) []string {
-	if len(spec.Args) > 0 {
-		return spec.Args
-	}
-	img, known := images[imageName(spec.Image)]
+// imageArgs returns what a container with arguments and without a command executes; nothing if that is not known.
+func imageArgs(reference string, args []string) []string {
+	img, known := images[imageName(reference)]
 	switch {
 	case !known:
 		return nil
-	case len(spec.ImageArgs) > 0:
-		return slices.Concat(img.entrypoint, spec.ImageArgs)
+	case len(args) > 0:
+		return slices.Concat(img.entrypoint, args)
 	default:
 		return slices.Concat(img.entrypoint, img.command)
 	}
