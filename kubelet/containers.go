@@ -95,7 +95,8 @@ func (k *Kubelet) isPrepared(pod *corev1.Pod, c *corev1.Container) bool {
 		k.preparations[pod.UID] = p
 	}
 	_, prepared := p.specs[c.Name]
-	if !prepared && p.stage != preparing && (p.stage != failed || p.failures[c.Name] == (failure{})) {
+	wanted := slices.ContainsFunc(p.wanted, func(other *corev1.Container) bool { return other.Name == c.Name })
+	if !prepared && !wanted && p.stage != preparing && (p.stage != failed || p.failures[c.Name] == (failure{})) {
 		p.wanted = append(p.wanted, c)
 	}
 	return prepared
