@@ -76,7 +76,7 @@ var containerMutants = []mutant{
 	},
 	{
 		name: "a driver loses the last write when it unpublishes", rule: "I68",
-		scenario: writesAndStays, between: onDisk(losesAtUnpublish), config: holds, within: 1,
+		scenario: "rules: I68\n" + writesAndStays, between: onDisk(losesAtUnpublish), config: holds, within: 1,
 	},
 	{
 		name: "a driver returns to an earlier content when it unpublishes", rule: "I68",
