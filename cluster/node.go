@@ -68,7 +68,7 @@ func (c *Cluster) addNodeDisks(cfg Config) (err error) {
 	}
 	for i := range cfg.Nodes {
 		n := &node{name: nodeName(i)}
-		if cfg.Containers == ShellContainers {
+		if cfg.Containers.runs() {
 			n.address, n.pods = podnetwork.Of(i)
 		}
 		n.fs, n.root, n.services, err = c.driver.addNode(n.name)

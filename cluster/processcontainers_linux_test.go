@@ -86,6 +86,7 @@ func TestProcessContainers(t *testing.T) {
 	result = testcheck.Must(c.Exec(ctx, "default", "web", "", "sh", "-c", "x=0123456789abcdef; while :; do x=$x$x; done"))
 	testcheck.Equal(t, "memory bomb", 137, result.Code)
 	result = testcheck.Must(c.Exec(ctx, "default", "web", "", "ls", "/mnt", "/etc/shadow", "/var/lib"))
+	testcheck.Equal(t, "address", "10.244.1.2", testcheck.Must(pods.Get(ctx, "web", metav1.GetOptions{})).Status.PodIP)
 	testcheck.Equal(t, "what is visible", "/mnt:\ndata\n", result.Stdout)
 
 	testcheck.NoError(t, pods.Delete(ctx, "web", metav1.DeleteOptions{}))
