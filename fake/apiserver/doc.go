@@ -25,7 +25,7 @@
 //   - Priority and fairness: there are limits of requests in flight instead (limits.go). A user is
 //     authenticated by [Listen] only.
 //   - Attach, port-forward and proxy, which are refused, except requests to kubelets (see
-//     fake.Config.Kubelets). Logs and exec are the kubelets' too, and refused without. SPDY, and watches and
+//     fake.Config.Kubelets). Logs and exec are the kubelets' too, and refused without. Watches and
 //     logs over websockets.
 //   - CBOR, which is refused, as the real server does by default.
 //   - Hashes of storage versions in discovery.

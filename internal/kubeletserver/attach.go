@@ -5,7 +5,6 @@ import (
 	"math"
 	"net/http"
 
-	"github.com/gorilla/websocket"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -13,10 +12,10 @@ import (
 	"github.com/volsim/volsim/kubelet/container"
 )
 
-// attach connects a client with the command of a container by WebSocket. It sends what the command writes from then on, until
-// that has ended. Several clients may be attached.
+// attach connects a client with the command of a container by WebSocket or SPDY. It sends what the command writes from then
+// on, until that has ended. Several clients may be attached.
 //
-// Differs: SPDY is not supported; a page of another server may not connect.
+// Differs: a page of another server may not connect.
 //
 // Upstream: pkg/kubelet/server Server.getAttach, pkg/kubelet Kubelet.GetAttach (v1.36).
 func (s *server) attach(w http.ResponseWriter, r *http.Request) {
@@ -49,15 +48,10 @@ func (s *server) attach(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if text := unsupported(r); text != "" {
-		refuse(w, http.StatusBadRequest, text)
-		return
-	}
 	_, position, _, _ := log.Read(math.MaxInt)
-	upgrader := websocket.Upgrader{Subprotocols: protocols}
-	conn, err := upgrader.Upgrade(w, r, nil)
-	if err != nil {
-		return // it has answered
+	conn := connect(w, r, opts, s.host.Stopped())
+	if conn == nil {
+		return
 	}
 	once := closesStdin(pod, name)
 	x := newExecution(conn, opts, stdin, !once)
@@ -66,7 +60,7 @@ func (s *server) attach(w http.ResponseWriter, r *http.Request) {
 		defer func() { _ = stdin.Close() }() // it returns no error
 	}
 	defer x.endWith([]<-chan struct{}{r.Context().Done(), s.host.Stopped()})()
-	if x.greet() == nil && x.copyLog(log, position) == nil {
+	if x.conn.greet(opts) == nil && x.copyLog(log, position) == nil {
 		x.finish(&metav1.Status{Status: metav1.StatusSuccess})
 	}
 }

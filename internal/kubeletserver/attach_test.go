@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -21,13 +20,12 @@ import (
 	"github.com/volsim/volsim/kubelet/container"
 )
 
-// attach attaches to a container by WebSocket, with a protocol.
+// attach attaches to a container with a protocol.
 func attach(ctx context.Context, config *clientrest.Config, pod string, opts *corev1.PodAttachOptions, streams remotecommand.StreamOptions, protocol string) string {
 	url := client(config).CoreV1().RESTClient().Post().Resource("pods").Namespace("default").Name(pod).SubResource("attach").
 		VersionedParams(opts, scheme.ParameterCodec).URL()
-	e := testcheck.Must(remotecommand.NewWebSocketExecutorForProtocols(config, http.MethodGet, url.String(), protocol))
-	if err := e.StreamWithContext(ctx, streams); err != nil {
-		return strings.TrimPrefix(err.Error(), "unable to upgrade streaming request: ")
+	if err := executor(config, url, protocol).StreamWithContext(ctx, streams); err != nil {
+		return strings.TrimPrefix(strings.TrimPrefix(err.Error(), "unable to upgrade streaming request: "), "unable to upgrade connection: ")
 	}
 	return ""
 }
@@ -47,7 +45,7 @@ func (s *signal) Write(p []byte) (int, error) {
 // TestAttach: a client has what the command writes from then on until it ends.
 func TestAttach(t *testing.T) {
 	t.Parallel()
-	for _, protocol := range []string{"v5.channel.k8s.io", "v4.channel.k8s.io"} {
+	for _, protocol := range []string{v5, v4, spdy + v4} {
 		w := newWorld(t, fake.Config{})
 		out := w.runtime.start("web", "app")
 		w.stdin = map[types.UID]*container.Input{"web": container.NewInput()}
@@ -84,14 +82,17 @@ func TestAttach(t *testing.T) {
 // TestDetach: the command goes on without its client; its stdin is closed if it asks for one client.
 func TestDetach(t *testing.T) {
 	t.Parallel()
-	for _, once := range []bool{false, true} {
-		t.Run(fmt.Sprint(once), func(t *testing.T) {
+	for _, tt := range []struct {
+		once     bool
+		protocol string
+	}{{false, v5}, {true, v5}, {true, spdy + v4}} {
+		t.Run(fmt.Sprint(tt.once, " by ", tt.protocol), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, fake.Config{})
 			w.responses = make(chan int, 10)
 			w.listen(w)
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "own", UID: "own"}, Spec: corev1.PodSpec{
-				NodeName: "node-1", Containers: []corev1.Container{{Name: "app", Image: "a", Stdin: true, StdinOnce: once}},
+				NodeName: "node-1", Containers: []corev1.Container{{Name: "app", Image: "a", Stdin: true, StdinOnce: tt.once}},
 			}}
 			testcheck.NoError(t, w.api.Add(pod))
 			w.runtime.start("own", "app")
@@ -104,7 +105,7 @@ func TestDetach(t *testing.T) {
 			input.Wake(func() { read <- struct{}{} })
 			go func() {
 				ended <- attach(ctx, w.config, "own", &corev1.PodAttachOptions{Stdin: true, Stdout: true},
-					remotecommand.StreamOptions{Stdin: stdin, Stdout: io.Discard}, "v5.channel.k8s.io")
+					remotecommand.StreamOptions{Stdin: stdin, Stdout: io.Discard}, tt.protocol)
 			}()
 			_, err := typed.Write([]byte("a"))
 			testcheck.NoError(t, err)
@@ -118,7 +119,7 @@ func TestDetach(t *testing.T) {
 			_, err = input.Take(make([]byte, 10))
 			testcheck.NoError(t, err)
 			_, err = input.Take(make([]byte, 10))
-			testcheck.Equal(t, "closed", once, err == io.EOF)
+			testcheck.Equal(t, "closed", tt.once, err == io.EOF)
 			testcheck.Equal(t, "exited", false, w.runtime.State(w.runtime.Runs("own")[0]).Exited)
 		})
 	}
@@ -150,8 +151,10 @@ func TestAttachRefusals(t *testing.T) {
 				"nor a command to execute (start it with --containers=shell, or cluster.Config.Containers)",
 		},
 	} {
-		got := attach(t.Context(), w.config, tt.pod, &tt.opts, remotecommand.StreamOptions{Stdout: io.Discard}, "v5.channel.k8s.io")
+		got := attach(t.Context(), w.config, tt.pod, &tt.opts, remotecommand.StreamOptions{Stdout: io.Discard}, v5)
 		testcheck.Equal(t, "attach to "+tt.pod, tt.want, got)
+		got = attach(t.Context(), w.config, tt.pod, &tt.opts, remotecommand.StreamOptions{Stdout: io.Discard}, spdy+v4)
+		testcheck.Equal(t, "attach by SPDY to "+tt.pod, afterHandshake.ReplaceAllString(tt.want, ""), got)
 	}
 }
 
@@ -159,8 +162,10 @@ func TestAttachRefusals(t *testing.T) {
 func TestAttachAccess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake.Config{RBAC: true})
-	got := attach(t.Context(), w.as("guest"), "web", &corev1.PodAttachOptions{Stdout: true}, remotecommand.StreamOptions{Stdout: io.Discard}, "v5.channel.k8s.io")
+	got := attach(t.Context(), w.as("guest"), "web", &corev1.PodAttachOptions{Stdout: true}, remotecommand.StreamOptions{Stdout: io.Discard}, v5)
 	testcheck.Equal(t, "attach", `pods "web" is forbidden: User "guest" cannot get resource "pods/attach" in API group "" in the namespace "default"`, got)
+	got = attach(t.Context(), w.as("guest"), "web", &corev1.PodAttachOptions{Stdout: true}, remotecommand.StreamOptions{Stdout: io.Discard}, spdy+v4)
+	testcheck.Equal(t, "attach by SPDY", `pods "web" is forbidden: User "guest" cannot create resource "pods/attach" in API group "" in the namespace "default"`, got)
 }
 
 // TestDiscoveryOfConnections: a server with kubelets lists what they answer.

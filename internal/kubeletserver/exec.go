@@ -3,30 +3,16 @@ package kubeletserver
 import (
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 
-	"github.com/gorilla/websocket"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volsim/volsim/internal/podconnect"
 	"github.com/volsim/volsim/kubelet/container"
 )
 
-// The protocols of a connection. Only the newer one can close stdin.
+// exec executes a command in a container that runs, and connects it with the client by WebSocket or SPDY.
 //
-// Upstream: k8s.io/apimachinery/pkg/util/remotecommand StreamProtocolV5Name.
-const (
-	protocolV5 = "v5.channel.k8s.io"
-	protocolV4 = "v4.channel.k8s.io"
-)
-
-var protocols = []string{protocolV5, protocolV4}
-
-// exec executes a command in a container that runs, and connects it with the client by WebSocket.
-//
-// Differs: SPDY is not supported, which upstream's clients used before 1.30; a command is required; a page of another
-// server may not connect.
+// Differs: a command is required; a page of another server may not connect.
 //
 // Upstream: pkg/kubelet/server Server.getExec, pkg/kubelet Kubelet.GetExec (v1.36).
 func (s *server) exec(w http.ResponseWriter, r *http.Request) {
@@ -54,14 +40,9 @@ func (s *server) exec(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusInternalServerError, fmt.Sprintf("container not found (%q)", name))
 		return
 	}
-	if text := unsupported(r); text != "" {
-		refuse(w, http.StatusBadRequest, text)
+	conn := connect(w, r, opts, s.host.Stopped())
+	if conn == nil {
 		return
-	}
-	upgrader := websocket.Upgrader{Subprotocols: protocols}
-	conn, err := upgrader.Upgrade(w, r, nil)
-	if err != nil {
-		return // it has answered
 	}
 	var stdin *container.Input
 	if opts.Stdin {
@@ -83,20 +64,4 @@ func running(r container.Runtime, pod *corev1.Pod, name string) (container.Run, 
 	newest := runs[len(runs)-1]
 	state := r.State(newest)
 	return newest, state.Started && !state.Exited
-}
-
-// unsupported returns why a request cannot become a connection, or "".
-func unsupported(r *http.Request) string {
-	if !websocket.IsWebSocketUpgrade(r) {
-		if wanted := r.Header.Get("Upgrade"); wanted != "" {
-			return fmt.Sprintf("unable to upgrade to %s, which is not supported (use WebSocket with %s)", wanted, protocolV5)
-		}
-		return "Upgrade request required"
-	}
-	wanted := websocket.Subprotocols(r)
-	if !slices.ContainsFunc(wanted, func(p string) bool { return slices.Contains(protocols, p) }) {
-		return fmt.Sprintf("requested protocol(s) are not supported: [%s]; supports [%s]",
-			strings.Join(wanted, " "), strings.Join(protocols, " "))
-	}
-	return ""
 }

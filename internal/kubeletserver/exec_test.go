@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	clientrest "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
+	clientspdy "k8s.io/client-go/transport/spdy"
 	"k8s.io/client-go/util/exec"
 
 	"github.com/volsim/volsim/fake"
@@ -39,13 +41,29 @@ type result struct {
 	Failure  string // other than a code
 }
 
-// execute executes a command by WebSocket. stdin may be nil.
-func execute(ctx context.Context, config *clientrest.Config, pod string, opts *corev1.PodExecOptions, stdin io.Reader, protocols ...string) result {
-	opts.Stdin = stdin != nil
-	if protocols == nil {
-		protocols = []string{"v5.channel.k8s.io"}
+// executor returns client-go's executor for a protocol: by SPDY if it begins with spdy, otherwise by WebSocket.
+func executor(config *clientrest.Config, to *url.URL, protocol string) remotecommand.Executor {
+	if older, isSPDY := strings.CutPrefix(protocol, spdy); isSPDY {
+		transport, upgrader, err := clientspdy.RoundTripperFor(config)
+		if err != nil {
+			panic(err)
+		}
+		return testcheck.Must(remotecommand.NewSPDYExecutorForProtocols(transport, upgrader, http.MethodPost, to, older))
 	}
-	e := testcheck.Must(remotecommand.NewWebSocketExecutorForProtocols(config, http.MethodGet, execURL(config, pod, opts).String(), protocols...))
+	return testcheck.Must(remotecommand.NewWebSocketExecutorForProtocols(config, http.MethodGet, to.String(), protocol))
+}
+
+// The protocols of the tests. spdy precedes those of connections by SPDY.
+const (
+	v5   = "v5.channel.k8s.io"
+	v4   = "v4.channel.k8s.io"
+	spdy = "SPDY "
+)
+
+// execute executes a command. stdin may be nil.
+func execute(ctx context.Context, config *clientrest.Config, pod string, opts *corev1.PodExecOptions, stdin io.Reader, protocol string) result {
+	opts.Stdin = stdin != nil
+	e := executor(config, execURL(config, pod, opts), protocol)
 	var stdout, stderr bytes.Buffer
 	streams := remotecommand.StreamOptions{Stdin: stdin, Tty: opts.TTY}
 	if opts.Stdout {
@@ -66,7 +84,15 @@ func execute(ctx context.Context, config *clientrest.Config, pod string, opts *c
 	return r
 }
 
-// TestExec executes commands.
+// or returns a result, or another one if it is empty.
+func (r result) or(other result) result {
+	if r == (result{}) {
+		return other
+	}
+	return r
+}
+
+// TestExec executes commands by all protocols. The older ones of SPDY have only the text of a failure.
 func TestExec(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake.Config{})
@@ -75,32 +101,45 @@ func TestExec(t *testing.T) {
 	for _, tt := range []struct {
 		name, command, stdin string
 		opts                 corev1.PodExecOptions
-		want                 result
+		want, older          result
 	}{
-		{"both streams", "both", "", corev1.PodExecOptions{Stdout: true, Stderr: true}, result{Out: "out\n", Err: "err\n"}},
-		{"stdout only", "both", "", corev1.PodExecOptions{Stdout: true}, result{Out: "out\n"}},
-		{"stderr only", "both", "", corev1.PodExecOptions{Stderr: true}, result{Err: "err\n"}},
-		{"failed", "exit", "", corev1.PodExecOptions{Stdout: true, Stderr: true}, result{Code: 3}},
-		{"stdin", "cat", "a\nb", corev1.PodExecOptions{Stdout: true, Stderr: true}, result{Out: "a\nb"}},
-		{"much", "cat", large, corev1.PodExecOptions{Container: "app", Stdout: true}, result{Out: large}},
-		{"stdin alone", "cat", "a", corev1.PodExecOptions{}, result{}},
-		{"unread stdin", "both", large, corev1.PodExecOptions{Stdout: true}, result{Out: "out\n"}},
-		{"terminal", "cat", "a", corev1.PodExecOptions{Stdout: true, TTY: true}, result{Out: "a"}},
+		{"both streams", "both", "", corev1.PodExecOptions{Stdout: true, Stderr: true}, result{Out: "out\n", Err: "err\n"}, result{}},
+		{"stdout only", "both", "", corev1.PodExecOptions{Stdout: true}, result{Out: "out\n"}, result{}},
+		{"stderr only", "both", "", corev1.PodExecOptions{Stderr: true}, result{Err: "err\n"}, result{}},
+		{
+			"failed", "exit", "",
+			corev1.PodExecOptions{Stdout: true, Stderr: true},
+			result{Code: 3},
+			result{Failure: "error executing remote command: command terminated with non-zero exit code: command terminated with exit code 3"},
+		},
+		{"stdin", "cat", "a\nb", corev1.PodExecOptions{Stdout: true, Stderr: true}, result{Out: "a\nb"}, result{}},
+		{"much", "cat", large, corev1.PodExecOptions{Container: "app", Stdout: true}, result{Out: large}, result{}},
+		{"stdin alone", "cat", "a", corev1.PodExecOptions{}, result{}, result{}},
+		{"unread stdin", "both", large, corev1.PodExecOptions{Stdout: true}, result{Out: "out\n"}, result{}},
+		{"terminal", "cat", "a", corev1.PodExecOptions{Stdout: true, TTY: true}, result{Out: "a"}, result{}},
 		{
 			"not executed", "none", "",
 			corev1.PodExecOptions{Stdout: true},
 			result{Failure: "Internal error occurred: error executing command in container: container not running"},
+			result{Failure: "error executing remote command: Internal error occurred: error executing command in container: container not running"},
 		},
 	} {
-		var stdin io.Reader
-		if tt.stdin != "" {
-			stdin = strings.NewReader(tt.stdin)
-		}
 		tt.opts.Command = []string{tt.command}
-		testcheck.Equal(t, tt.name, tt.want, execute(t.Context(), w.config, "web", &tt.opts, stdin))
+		for _, protocol := range []string{v5, v4, spdy + v4, spdy + "v3.channel.k8s.io", spdy + "v2.channel.k8s.io"} {
+			if tt.stdin != "" && protocol == v4 {
+				continue // it cannot close stdin
+			}
+			var stdin io.Reader
+			if tt.stdin != "" {
+				stdin = strings.NewReader(tt.stdin)
+			}
+			want := tt.want
+			if strings.HasPrefix(protocol, spdy) && protocol != spdy+v4 {
+				want = tt.older.or(want)
+			}
+			testcheck.Equal(t, tt.name+" by "+protocol, want, execute(t.Context(), w.config, "web", &tt.opts, stdin, protocol))
+		}
 	}
-	older := execute(t.Context(), w.config, "web", &corev1.PodExecOptions{Command: []string{"exit"}, Stdout: true}, nil, "v4.channel.k8s.io")
-	testcheck.Equal(t, "older protocol", result{Code: 3}, older)
 }
 
 // TestExecEnds executes commands whose client disconnects, does not read, or whose kubelet stops: they are killed.
@@ -115,36 +154,43 @@ func TestExecEnds(t *testing.T) {
 		{"kubelet", "wait", func(w *world, _ context.CancelFunc) { close(w.stopped) }},
 		{"server", "wait", func(w *world, _ context.CancelFunc) { testcheck.NoError(w, w.listener.Close()) }},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, fake.Config{})
-			w.responses = make(chan int, 10)
-			w.listen(w)
-			w.runtime.start("web", "app")
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			read, written := io.Pipe()
-			opts := &corev1.PodExecOptions{Command: []string{tt.command}, Stdin: true, Stdout: true}
-			e := testcheck.Must(remotecommand.NewWebSocketExecutor(w.config, http.MethodGet, execURL(w.config, "web", opts).String()))
-			ended := make(chan error, 1)
-			stdin, _ := io.Pipe()
-			go func() {
-				ended <- e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: stdin, Stdout: written})
-				_ = written.Close()
-			}()
-			if _, err := read.Read(make([]byte, 1)); err != nil {
-				t.Fatal(err)
-			}
-			go func() { _, _ = io.Copy(io.Discard, read) }()
-			tt.end(w, cancel)
-			testcheck.Equal(t, "killed", tt.command, <-w.runtime.killed)
-			if err := <-ended; err == nil {
-				t.Error("the client has no error")
-			}
-			testcheck.Equal(t, "code", 101, <-w.responses)
-			testcheck.Equal(t, "end", 0, <-w.responses)
-		})
+		for _, protocol := range []string{v5, spdy + v4} {
+			t.Run(tt.name+" by "+protocol, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, fake.Config{})
+				w.responses = make(chan int, 10)
+				w.listen(w)
+				w.runtime.start("web", "app")
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				err := executeUntilKilled(ctx, w, tt.command, protocol, func() { tt.end(w, cancel) })
+				// A connection by SPDY that ends without a result is one of a command that succeeded, for client-go.
+				testcheck.Equal(t, "has an error", ctx.Err() != nil || protocol == v5, err != nil)
+				testcheck.Equal(t, "code", 101, <-w.responses)
+				testcheck.Equal(t, "end", 0, <-w.responses)
+			})
+		}
 	}
+}
+
+// executeUntilKilled executes a command whose client or server ends when it has written something. It returns the client's
+// error.
+func executeUntilKilled(ctx context.Context, w *world, command, protocol string, end func()) error {
+	read, written := io.Pipe()
+	opts := &corev1.PodExecOptions{Command: []string{command}, Stdin: true, Stdout: true}
+	e := executor(w.config, execURL(w.config, "web", opts), protocol)
+	ended := make(chan error, 1)
+	stdin, _ := io.Pipe()
+	go func() {
+		ended <- e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: stdin, Stdout: written})
+		_ = written.Close()
+	}()
+	_, err := read.Read(make([]byte, 1))
+	testcheck.NoError(w, err)
+	go func() { _, _ = io.Copy(io.Discard, read) }()
+	end()
+	testcheck.Equal(w, "killed", command, <-w.runtime.killed)
+	return <-ended
 }
 
 // TestExecRefusals has the errors of requests to execute a command.
@@ -187,24 +233,28 @@ func TestExecRefusals(t *testing.T) {
 		{"silent", corev1.PodExecOptions{Stdout: true, Command: ls}, "the kubelet does not answer"},
 		{"unknown", corev1.PodExecOptions{Stdout: true, Command: ls}, handshake + " (404 Not Found): pod does not exist"},
 	} {
-		got := execute(t.Context(), w.config, tt.pod, &tt.opts, nil)
-		testcheck.Equal(t, "exec in "+tt.pod+" with "+tt.opts.String(), tt.want, strings.TrimPrefix(got.Failure, "unable to upgrade streaming request: "))
+		name := "exec in " + tt.pod + " with " + tt.opts.String()
+		got := execute(t.Context(), w.config, tt.pod, &tt.opts, nil, v5)
+		testcheck.Equal(t, name, tt.want, strings.TrimPrefix(got.Failure, "unable to upgrade streaming request: "))
+		got = execute(t.Context(), w.config, tt.pod, &tt.opts, nil, spdy+v4)
+		testcheck.Equal(t, name+" by SPDY", afterHandshake.ReplaceAllString(tt.want, ""), strings.TrimPrefix(got.Failure, "unable to upgrade connection: "))
 	}
 	v1 := execute(t.Context(), w.config, "web", &corev1.PodExecOptions{Stdout: true, Command: ls}, nil, "channel.k8s.io")
 	testcheck.Equal(t, "old protocol", handshake+" (400 Bad Request): requested protocol(s) are not supported: "+
 		"[channel.k8s.io]; supports [v5.channel.k8s.io v4.channel.k8s.io]", strings.TrimPrefix(v1.Failure, "unable to upgrade streaming request: "))
+	v1 = execute(t.Context(), w.config, "web", &corev1.PodExecOptions{Stdout: true, Command: ls}, nil, spdy+"channel.k8s.io")
+	testcheck.Equal(t, "old protocol by SPDY", "unable to upgrade connection: unable to upgrade: unable to negotiate protocol: "+
+		"client supports [channel.k8s.io], server accepts [v4.channel.k8s.io v3.channel.k8s.io v2.channel.k8s.io]", v1.Failure)
 }
 
-// TestExecWithoutWebSocket requests a command by SPDY, without another protocol, in memory, and by other methods.
-func TestExecWithoutWebSocket(t *testing.T) {
+// afterHandshake matches what a WebSocket's client writes before a kubelet's error.
+var afterHandshake = regexp.MustCompile(`^websocket: bad handshake \([^)]*\): `)
+
+// TestExecWithoutConnection requests a command without another protocol, with an unknown one, in memory, and by other methods.
+func TestExecWithoutConnection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake.Config{})
 	w.runtime.start("web", "app")
-	opts := &corev1.PodExecOptions{Stdout: true, Command: []string{"both"}}
-	spdy := testcheck.Must(remotecommand.NewSPDYExecutor(w.config, http.MethodPost, execURL(w.config, "web", opts)))
-	err := spdy.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: io.Discard})
-	testcheck.Equal(t, "SPDY", `unable to upgrade connection: unable to upgrade to SPDY/3.1, which is not supported (use WebSocket with v5.channel.k8s.io)`,
-		fmt.Sprint(err))
 	for _, tt := range []struct {
 		name   string
 		config *clientrest.Config
@@ -217,6 +267,11 @@ func TestExecWithoutWebSocket(t *testing.T) {
 		{"plain POST", w.config, "POST", "", nil, "Upgrade request required"},
 		{"PUT", w.config, "PUT", "", nil, "the server does not allow this method on the requested resource"},
 		{"dry run", w.config, "POST", "dryRun=All", nil, "dryRun is not supported"},
+		{
+			"in memory by SPDY", w.memory(), "POST", "",
+			[]string{"Connection", "Upgrade", "Upgrade", "SPDY/3.1"},
+			"no connection: a command can be executed only by a server that listens (apiserver.Listen)",
+		},
 		{
 			"in memory", w.memory(), "GET", "",
 			[]string{"Connection", "Upgrade", "Upgrade", "websocket"},
@@ -235,19 +290,31 @@ func TestExecWithoutWebSocket(t *testing.T) {
 		{"no connection", "GET", "websocket", "500 Internal Server Error\n"},
 		{"a page of another server", "GET", "websocket", "403 Forbidden\n"},
 		{"POST", "POST", "websocket", "405 Method Not Allowed\n"},
+		{"SPDY without a connection", "POST", "SPDY/3.1", "500 unable to upgrade: unable to hijack response"},
 		{"no upgrade", "POST", "", "400 Upgrade request required"},
+		{
+			"unknown upgrade", "POST", "h2c",
+			"400 unable to upgrade to h2c, which is not supported (use WebSocket with v5.channel.k8s.io, or SPDY/3.1 with v4.channel.k8s.io)",
+		},
+		{"no protocol", "POST", "SPDY/3.1", "400 unable to upgrade: header X-Stream-Protocol-Version does not exist in request with 5 headers"},
+		{"empty protocol", "POST", "SPDY/3.1", "400 unable to upgrade: header X-Stream-Protocol-Version contains [,], but no valid protocols"},
 	} {
 		asked := httptest.NewRequestWithContext(t.Context(), tt.method, "/exec/default/web/app?command=ls&output=1", nil)
 		for name, value := range map[string]string{
 			"Connection": "Upgrade", "Upgrade": tt.upgrade, "Sec-Websocket-Version": "13", "Sec-Websocket-Key": "MDEyMzQ1Njc4OWFiY2RlZg==",
-			"Sec-Websocket-Protocol": "v5.channel.k8s.io",
+			"Sec-Websocket-Protocol": v5, "X-Stream-Protocol-Version": v4,
 		} {
 			if value != "" {
 				asked.Header.Set(name, value)
 			}
 		}
-		if tt.name == "a page of another server" {
+		switch tt.name {
+		case "a page of another server":
 			asked.Header.Set("Origin", "https://other.example")
+		case "no protocol":
+			asked.Header.Del("X-Stream-Protocol-Version")
+		case "empty protocol":
+			asked.Header.Set("X-Stream-Protocol-Version", ",")
 		}
 		r := httptest.NewRecorder()
 		w.Kubelet("node-1").ServeHTTP(r, asked)
@@ -255,7 +322,8 @@ func TestExecWithoutWebSocket(t *testing.T) {
 	}
 }
 
-// TestAccess reads logs and executes commands as users with different rights. A WebSocket requires those of both verbs.
+// TestAccess reads logs and executes commands as users with different rights. A WebSocket requires those of both verbs, a
+// POST of SPDY that of create.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fake.Config{RBAC: true})
@@ -281,17 +349,19 @@ func TestAccess(t *testing.T) {
 	forbidden := func(user, verb, resource string) string {
 		return fmt.Sprintf(`pods "web" is forbidden: User %q cannot %s resource %q in API group "" in the namespace "default"`, user, verb, resource)
 	}
-	for _, tt := range []struct{ user, log, exec string }{
-		{"guest", "error: " + forbidden("guest", "get", "pods/log"), forbidden("guest", "get", "pods/exec")},
-		{"reader", "", forbidden("reader", "get", "pods/exec")},
-		{"viewer", "error: " + forbidden("viewer", "get", "pods/log"), `pods "web" is forbidden: `},
-		{"creator", "error: " + forbidden("creator", "get", "pods/log"), forbidden("creator", "get", "pods/exec")},
-		{"operator", "error: " + forbidden("operator", "get", "pods/log"), ""},
+	for _, tt := range []struct{ user, log, exec, spdy string }{
+		{"guest", "error: " + forbidden("guest", "get", "pods/log"), forbidden("guest", "get", "pods/exec"), forbidden("guest", "create", "pods/exec")},
+		{"reader", "", forbidden("reader", "get", "pods/exec"), forbidden("reader", "create", "pods/exec")},
+		{"viewer", "error: " + forbidden("viewer", "get", "pods/log"), `pods "web" is forbidden: `, forbidden("viewer", "create", "pods/exec")},
+		{"creator", "error: " + forbidden("creator", "get", "pods/log"), forbidden("creator", "get", "pods/exec"), ""},
+		{"operator", "error: " + forbidden("operator", "get", "pods/log"), "", ""},
 	} {
 		config := w.as(tt.user)
 		testcheck.Equal(t, "log of "+tt.user, tt.log, logOf(t.Context(), config, "web", &corev1.PodLogOptions{}))
-		got := execute(t.Context(), config, "web", &corev1.PodExecOptions{Command: []string{"both"}, Stdout: true}, nil)
+		got := execute(t.Context(), config, "web", &corev1.PodExecOptions{Command: []string{"both"}, Stdout: true}, nil, v5)
 		testcheck.Equal(t, "exec of "+tt.user, tt.exec, strings.TrimPrefix(got.Failure, "unable to upgrade streaming request: "))
+		got = execute(t.Context(), config, "web", &corev1.PodExecOptions{Command: []string{"both"}, Stdout: true}, nil, spdy+v4)
+		testcheck.Equal(t, "exec by SPDY of "+tt.user, tt.spdy, strings.TrimPrefix(got.Failure, "unable to upgrade connection: "))
 	}
 }
 
@@ -301,7 +371,7 @@ func BenchmarkExec(b *testing.B) {
 	w.runtime.start("web", "app")
 	opts := &corev1.PodExecOptions{Command: []string{"both"}, Stdout: true, Stderr: true}
 	for b.Loop() {
-		if got := execute(b.Context(), w.config, "web", opts, nil); got.Out != "out\n" || got.Failure != "" {
+		if got := execute(b.Context(), w.config, "web", opts, nil, v5); got.Out != "out\n" || got.Failure != "" {
 			b.Fatal(got)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gorilla/websocket"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,22 +15,7 @@ import (
 	"github.com/volsim/volsim/kubelet/container"
 )
 
-// The first byte of a message: the stream that the rest belongs to, or closeSignal, which a stream follows.
-//
-// Upstream: k8s.io/apimachinery/pkg/util/remotecommand StreamStdIn and its like.
 const (
-	stdinChannel  = 0
-	stdoutChannel = 1
-	stderrChannel = 2
-	errorChannel  = 3
-	closeSignal   = 255
-)
-
-const (
-	// messageBytesMax is the limit of a message's size.
-	//
-	// Upstream: golang.org/x/net/websocket DefaultMaxPayloadBytes.
-	messageBytesMax = 32 << 20
 	// stallMax is how long a client may not read what the command writes.
 	stallMax = time.Minute
 	// windowBytes is how much is held of what one side has written and the other has not read.
@@ -54,7 +38,7 @@ var errGone = errors.New("connection ended")
 // An execution connects a command with its client. One goroutine reads from the client; another one, that of the request,
 // writes to it.
 type execution struct {
-	conn   *websocket.Conn
+	conn   connection
 	opts   *corev1.PodExecOptions
 	stdin  *container.Input // nil: not wanted
 	shared bool             // stdin outlives the client
@@ -65,46 +49,46 @@ type execution struct {
 }
 
 // newExecution returns an execution, and begins to read from its client.
-func newExecution(conn *websocket.Conn, opts *corev1.PodExecOptions, stdin *container.Input, shared bool) *execution {
+func newExecution(conn connection, opts *corev1.PodExecOptions, stdin *container.Input, shared bool) *execution {
 	x := &execution{
 		conn: conn, opts: opts, stdin: stdin, shared: shared, output: container.NewOutput(0), gone: make(chan struct{}), over: make(chan struct{}),
 	}
 	x.end = sync.OnceFunc(func() { close(x.over) })
 	x.output.SetWindow(windowBytes)
-	conn.SetReadLimit(messageBytesMax)
-	go x.receive()
+	go func() {
+		defer close(x.gone)
+		conn.receive(x)
+	}()
 	return x
 }
 
-// close ends the connection and the goroutine that reads from it.
+// close ends the connection and the goroutines that read from it.
 func (x *execution) close() {
 	x.end()
-	_ = x.conn.Close() // it may be closed already
+	x.conn.disconnect()
 	<-x.gone
+	x.conn.wait()
 }
 
-// receive passes on what the client sends until it disconnects.
-//
-// Upstream: k8s.io/streaming/pkg/httpstream/wsstream Conn.handle (v1.36).
-func (x *execution) receive() {
-	defer close(x.gone)
-	for {
-		_, message, err := x.conn.ReadMessage()
-		if err != nil {
-			return
-		}
-		if len(message) == 0 || x.stdin == nil {
-			continue
-		}
-		switch {
-		case message[0] == stdinChannel:
-			_, _ = x.stdin.Write(message[1:]) // it may be closed: what follows the end is lost
-			x.waitForSpace()
-		case message[0] == closeSignal && x.conn.Subprotocol() == protocolV5:
-			if len(message) == 2 && message[1] == stdinChannel && !x.shared {
-				_ = x.stdin.Close() // it returns no error
-			}
-		}
+// input passes a part of the client's input to the command, and waits until the command has read enough. What follows the
+// end of the input or of the command is lost.
+func (x *execution) input(data []byte) {
+	select {
+	case <-x.over:
+		return
+	default:
+	}
+	if x.stdin == nil {
+		return
+	}
+	_, _ = x.stdin.Write(data) // it may be closed
+	x.waitForSpace()
+}
+
+// endInput ends the input of a command, unless that outlives the client.
+func (x *execution) endInput() {
+	if x.stdin != nil && !x.shared {
+		_ = x.stdin.Close() // it returns no error
 	}
 }
 
@@ -122,7 +106,7 @@ func (x *execution) waitForSpace() {
 // execute starts a command, sends what it writes, and at last its result. It ends the command if the client disconnects or
 // one of the channels is closed.
 func (x *execution) execute(start func(container.Streams) (*container.Execution, error), ends ...<-chan struct{}) {
-	if x.greet() != nil {
+	if x.conn.greet(x.opts) != nil {
 		return
 	}
 	command, err := start(container.Streams{Stdin: x.stdin, Output: x.output, TTY: x.opts.TTY})
@@ -138,18 +122,6 @@ func (x *execution) execute(start func(container.Streams) (*container.Execution,
 	x.finish(resultOf(command.Code()))
 }
 
-// greet tells the client by an empty message that it is connected. The error is errGone.
-func (x *execution) greet() error {
-	channel := byte(errorChannel)
-	switch {
-	case x.opts.Stdout:
-		channel = stdoutChannel
-	case x.opts.Stderr:
-		channel = stderrChannel
-	}
-	return x.send(channel, nil)
-}
-
 // endWith ends the connection when one of the channels is closed, until the function that it returns is called.
 func (x *execution) endWith(ends []<-chan struct{}) (stop func()) {
 	stopped := make(chan struct{})
@@ -157,7 +129,7 @@ func (x *execution) endWith(ends []<-chan struct{}) (stop func()) {
 		go func() {
 			select {
 			case <-end:
-				_ = x.conn.Close() // so that writes end too
+				x.conn.disconnect()
 			case <-stopped:
 			}
 		}()
@@ -193,35 +165,17 @@ func (x *execution) copyOutput(command *container.Execution) error {
 func (x *execution) sendEntry(e container.Entry) error {
 	switch {
 	case e.Stream == container.Stdout && x.opts.Stdout:
-		return x.send(stdoutChannel, e.Text)
+		return x.conn.send(stdoutChannel, e.Text)
 	case e.Stream == container.Stderr && x.opts.Stderr:
-		return x.send(stderrChannel, e.Text)
+		return x.conn.send(stderrChannel, e.Text)
 	}
 	return nil
 }
 
-// send sends a message. The error is errGone.
-func (x *execution) send(channel byte, data []byte) error {
-	_ = x.conn.SetWriteDeadline(deadlineAfter(stallMax)) // it returns no error
-	if err := x.conn.WriteMessage(websocket.BinaryMessage, append([]byte{channel}, data...)); err != nil {
-		return errGone
-	}
-	return nil
-}
-
-// finish sends the result of a command, and waits until the client has closed its side: before, the client might lose the
-// result.
+// finish sends the result of a command.
 func (x *execution) finish(result *metav1.Status) {
 	x.end()
-	if x.send(errorChannel, []byte(encode(result))) != nil {
-		return
-	}
-	normal := websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")
-	if x.conn.WriteControl(websocket.CloseMessage, normal, deadlineAfter(stallMax)) != nil {
-		return
-	}
-	_ = x.conn.SetReadDeadline(deadlineAfter(closeMax)) // it may be closed already
-	<-x.gone
+	x.conn.finish(result, x.gone)
 }
 
 // resultOf returns the result of a command with an exit code.

@@ -16,27 +16,34 @@ import (
 	"github.com/volsim/volsim/internal/testworld"
 )
 
-// connected runs a test in a bubble, with a connection to the kubelet that executes a command. ended has how long its
-// handler took.
-func connected(t *testing.T, command, protocol string, test func(w *world, c *websocket.Conn, ended <-chan time.Duration)) {
+// served runs a test in a bubble, with a listener of the kubelet. ended has how long a handler took.
+func served(t *testing.T, test func(w *world, kubelet *testworld.PipeListener, ended <-chan time.Duration)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{TB: t, runtime: newRuntime(), api: fake.NewServer(fake.Config{Now: time.Now})}
 		w.addPod("web", "node-1", "app")
 		w.runtime.start("web", "app")
 		kubelet, ended := w.Kubelet("node-1"), make(chan time.Duration, 1)
 		listener := testworld.NewPipeListener()
-		served := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			began := time.Now()
 			kubelet.ServeHTTP(w, r)
 			ended <- time.Since(began)
 		})}
-		go func() { _ = served.Serve(listener) }()
-		defer func() { testcheck.NoError(t, served.Close()) }()
+		go func() { _ = server.Serve(listener) }()
+		defer func() { testcheck.NoError(t, server.Close()) }()
+		test(w, listener, ended)
+	})
+}
+
+// connected runs a test in a bubble, with a connection to the kubelet that executes a command. ended has how long its
+// handler took.
+func connected(t *testing.T, command, protocol string, test func(w *world, c *websocket.Conn, ended <-chan time.Duration)) {
+	served(t, func(w *world, kubelet *testworld.PipeListener, ended <-chan time.Duration) {
 		dialer := websocket.Dialer{Subprotocols: []string{protocol}, NetDialContext: func(context.Context, string, string) (net.Conn, error) {
-			return listener.Dial(), nil
+			return kubelet.Dial(), nil
 		}}
-		c, resp, err := dialer.DialContext(t.Context(), "ws://a/exec/default/web/app?input=1&output=1&command="+command, nil)
-		testcheck.NoError(t, err, resp.Body.Close())
+		c, resp, err := dialer.DialContext(w.Context(), "ws://a/exec/default/web/app?input=1&output=1&command="+command, nil)
+		testcheck.NoError(w, err, resp.Body.Close())
 		defer c.Close()
 		test(w, c, ended)
 	})
