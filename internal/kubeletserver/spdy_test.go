@@ -72,8 +72,11 @@ func TestStreams(t *testing.T) {
 	connectedBySPDY(t, "cat", func(w *world, c *spdyClient, ended <-chan time.Duration) {
 		result, other, stdin, second, stdout := c.create("error"), c.create("other"), c.create("stdin"), c.create("stdin"), c.create("stdout")
 		for _, s := range []*spdystream.Stream{other, second, result, stdout} {
-			_, err := s.Write(make([]byte, 1<<20))
-			testcheck.NoError(w, err, s.Close())
+			for range 2 * spdystream.QUEUE_SIZE { // so nothing else would be read if this were not
+				_, err := s.Write([]byte("lost"))
+				testcheck.NoError(w, err)
+			}
+			testcheck.NoError(w, s.Close())
 		}
 		_, err := stdin.Write([]byte("a\nb"))
 		testcheck.NoError(w, err, stdin.Close())
