@@ -60,7 +60,7 @@ spec:
     - name: data
       mountPath: /data
   - name: reader
-    image: busybox
+    image: nginx
     volumeMounts:
     - name: data
       mountPath: /www
