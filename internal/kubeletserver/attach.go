@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/volsim/volsim/internal/podconnect"
 	"github.com/volsim/volsim/kubelet/container"
 )
 
@@ -19,18 +18,12 @@ import (
 //
 // Upstream: pkg/kubelet/server Server.getAttach, pkg/kubelet Kubelet.GetAttach (v1.36).
 func (s *server) attach(w http.ResponseWriter, r *http.Request) {
-	opts := podconnect.KubeletExecOptions(r.URL.Query())
-	if !opts.Stdin && !opts.Stdout && !opts.Stderr {
-		refuse(w, http.StatusBadRequest, "you must specify at least 1 of stdin, stdout, stderr")
+	opts := streamOptions(w, r)
+	if opts == nil {
 		return
 	}
-	pod := s.pod(w, r, "pod does not exist")
+	pod, runtime := s.podAndRuntime(w, r)
 	if pod == nil {
-		return
-	}
-	runtime := s.host.Containers()
-	if runtime == nil {
-		refuse(w, http.StatusBadRequest, errNoRuntime.Error())
 		return
 	}
 	name := r.PathValue("container")

@@ -16,22 +16,16 @@ import (
 //
 // Upstream: pkg/kubelet/server Server.getExec, pkg/kubelet Kubelet.GetExec (v1.36).
 func (s *server) exec(w http.ResponseWriter, r *http.Request) {
-	opts := podconnect.KubeletExecOptions(r.URL.Query())
-	if !opts.Stdin && !opts.Stdout && !opts.Stderr {
-		refuse(w, http.StatusBadRequest, "you must specify at least 1 of stdin, stdout, stderr")
+	opts := streamOptions(w, r)
+	if opts == nil {
 		return
 	}
 	if len(opts.Command) == 0 {
 		refuse(w, http.StatusBadRequest, "you must specify at least one command for the container")
 		return
 	}
-	pod := s.pod(w, r, "pod does not exist")
+	pod, runtime := s.podAndRuntime(w, r)
 	if pod == nil {
-		return
-	}
-	runtime := s.host.Containers()
-	if runtime == nil {
-		refuse(w, http.StatusBadRequest, errNoRuntime.Error())
 		return
 	}
 	name := r.PathValue("container")
@@ -53,6 +47,30 @@ func (s *server) exec(w http.ResponseWriter, r *http.Request) {
 	x.execute(func(streams container.Streams) (*container.Execution, error) {
 		return runtime.Exec(run, opts.Command, streams)
 	}, r.Context().Done(), s.host.Stopped())
+}
+
+// streamOptions returns the options of a request for streams of a container; nil after a refusal.
+func streamOptions(w http.ResponseWriter, r *http.Request) *corev1.PodExecOptions {
+	opts := podconnect.KubeletExecOptions(r.URL.Query())
+	if !opts.Stdin && !opts.Stdout && !opts.Stderr {
+		refuse(w, http.StatusBadRequest, "you must specify at least 1 of stdin, stdout, stderr")
+		return nil
+	}
+	return opts
+}
+
+// podAndRuntime returns the pod of a request and what runs its containers; nil after a refusal.
+func (s *server) podAndRuntime(w http.ResponseWriter, r *http.Request) (*corev1.Pod, container.Runtime) {
+	pod := s.pod(w, r, "pod does not exist")
+	if pod == nil {
+		return nil, nil
+	}
+	runtime := s.host.Containers()
+	if runtime == nil {
+		refuse(w, http.StatusBadRequest, errNoRuntime.Error())
+		return nil, nil
+	}
+	return pod, runtime
 }
 
 // running returns the run of a container that has started and not exited. The bool is false if there is none.
