@@ -27,6 +27,7 @@ var floors = map[string]int{
 	"internal/blockdev":        1,
 	"internal/childprocess":    1,
 	"internal/filelock":        1,
+	"internal/loopback":        0,
 	"internal/loopdev":         1,
 	"internal/rundir":          1,
 	"internal/lvm2":            1,

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/volsim/volsim/internal/loopback"
 )
 
 // Paths in the guest: the line to the host, the temporary directory and the search path.
@@ -85,7 +87,7 @@ func run(file string, to *frameWriter, line *os.File) (code int, err error) {
 	if err := loadModules(j.Modules); err != nil {
 		return 0, err
 	}
-	if err := bringUpLoopback(); err != nil {
+	if err := loopback.BringUp(); err != nil {
 		return 0, err
 	}
 	code, err = runCommand(j, to, line)
@@ -151,24 +153,6 @@ func mountWritable(folders []string) error {
 		if err := unix.Mount("none", folder, "hostfs", 0, folder); err != nil {
 			return fmt.Errorf("mount %s writable in the guest: %w", folder, err)
 		}
-	}
-	return nil
-}
-
-// bringUpLoopback enables the guest's loopback interface.
-func bringUpLoopback() error {
-	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("socket: %w", err)
-	}
-	defer unix.Close(socket)
-	lo, err := unix.NewIfreq("lo")
-	if err != nil {
-		return err
-	}
-	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	if err := unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, lo); err != nil {
-		return fmt.Errorf("bring up lo: %w", err)
 	}
 	return nil
 }

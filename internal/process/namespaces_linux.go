@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/volsim/volsim/internal/loopback"
 	"github.com/volsim/volsim/kubelet/container"
 )
 
@@ -34,7 +35,7 @@ func (r *root) enterNew(files [3]*os.File) (command, error) {
 	if err := unix.Sethostname([]byte(r.spec.Hostname)); err != nil {
 		return command{}, fmt.Errorf("set host name %q: %w", r.spec.Hostname, err)
 	}
-	if err := bringUpLoopback(); err != nil {
+	if err := loopback.BringUp(); err != nil {
 		return command{}, err
 	}
 	null, err := r.build()
@@ -190,22 +191,4 @@ func findProgram(name string, env []string) (string, error) {
 
 func isExecutable(info *unix.Stat_t) bool {
 	return info.Mode&unix.S_IFMT == unix.S_IFREG && info.Mode&0o111 != 0
-}
-
-// bringUpLoopback enables the loopback device of the thread's network.
-func bringUpLoopback() error {
-	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("open a socket: %w", err)
-	}
-	defer unix.Close(socket)
-	lo, err := unix.NewIfreq("lo")
-	if err != nil {
-		return err
-	}
-	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	if err := unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, lo); err != nil {
-		return fmt.Errorf("enable the loopback device: %w", err)
-	}
-	return nil
 }
