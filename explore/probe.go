@@ -9,9 +9,10 @@ import (
 // A probe replays a schedule and records the alternatives.
 type probe struct {
 	*sim.ReplayStrategy
-	recordCalls bool   // records calls, too
-	choiceSteps []int  // steps with more than one alternative
-	calls       []call // the calls that were made
+	recordCalls bool           // records calls, too
+	choiceSteps []int          // steps with more than one alternative
+	calls       []call         // the calls that were made
+	taskSteps   map[string]int // the number of steps by task
 }
 
 // A call is a call in a run.
@@ -31,6 +32,7 @@ func (p *probe) Decide(d *sim.Decision) sim.Move {
 	move := p.ReplayStrategy.Decide(d)
 	if p.recordCalls && move.Event == "" {
 		a := d.Task(move.Option)
+		p.taskSteps[a.Name()]++
 		if action, calls := a.Pending(); calls {
 			p.calls = append(p.calls, call{d.Step(), a.Name(), a.Process(), action, a.IsUser()})
 		}

@@ -182,8 +182,9 @@ func (k *shrinker) shrinkToHolds() error {
 		}
 	}
 	e := *k.search
-	e.shrinking, e.report, e.states, e.cfg.KeepGoing = true, Report{}, nil, false
+	e.shrinking, e.report, e.states, e.histories, e.cfg.KeepGoing = true, Report{}, nil, newHistories(), false
 	e.cfg.Rule, e.cfg.Shard, e.cfg.Shards, e.cfg.Progress, e.cfg.Count = k.rule, 0, 1, nil, k.cfg.ShrinkRuns-k.runs
+	e.cfg.UntilDry, e.between = 0, nil
 	e.stepsMax = k.cfg.ShrinkRuns*shrinkRunSteps - k.steps
 	if e.cfg.Count <= 0 || e.stepsMax <= 0 {
 		k.stopped = true

@@ -1,7 +1,6 @@
 package explore
 
 import (
-	"hash/fnv"
 	"slices"
 	"strconv"
 	"strings"
@@ -130,25 +129,4 @@ func (s *state) driverInput(component string, r trace.Record) uint64 {
 		s.volumes[key] = mix(s.volumes[key]^mix(s.processes[component], r.Verb), key)
 	}
 	return in
-}
-
-// mix hashes a number and a word.
-func mix(n uint64, word string) uint64 {
-	h := fnv.New64a()
-	var b [8]byte
-	for i := range b {
-		b[i] = byte(n >> (8 * i))
-	}
-	h.Write(b[:])
-	h.Write([]byte(word))
-	return finish(h.Sum64())
-}
-
-// finish spreads the bits, since numbers are combined with XOR.
-func finish(x uint64) uint64 {
-	x ^= x >> 30
-	x *= 0xbf58476d1ce4e5b9
-	x ^= x >> 27
-	x *= 0x94d049bb133111eb
-	return x ^ x>>31
 }
