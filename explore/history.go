@@ -47,17 +47,21 @@ func (h *histories) count() int { return len(h.seen) }
 // that they found. Two schedules with one history differ only in when caches and queues took in
 // events, without an effect. The writes of API events do not count for the order of all writes.
 type history struct {
-	changes  uint64
-	tasks    map[string]uint64
-	versions map[objectKey]int // number of writes
-	written  map[int64]uint64  // by revision: which write of its object it was
+	changes   uint64
+	tasks     map[string]uint64
+	versions  map[objectKey]uint64 // number of writes
+	resources map[string]uint64    // number of writes
+	written   map[int64]uint64     // by revision: which write of its object it was
 }
 
 // An objectKey names an object of the API server.
 type objectKey struct{ resource, namespace, name string }
 
 func newHistory() *history {
-	return &history{tasks: map[string]uint64{}, versions: map[objectKey]int{}, written: map[int64]uint64{}}
+	return &history{
+		tasks: map[string]uint64{}, versions: map[objectKey]uint64{}, resources: map[string]uint64{},
+		written: map[int64]uint64{},
+	}
 }
 
 // watch adds what happens in a world from now on.
@@ -78,7 +82,8 @@ func (h *history) sum() uint64 {
 func (h *history) commit(e fake.Commit) {
 	object := objectKey{e.Resource, e.After.GetNamespace(), e.After.GetName()}
 	h.versions[object]++
-	h.written[e.Revision] = uint64(h.versions[object])
+	h.resources[e.Resource]++
+	h.written[e.Revision] = h.versions[object]
 }
 
 func (h *history) record(r trace.Record) {
@@ -86,7 +91,11 @@ func (h *history) record(r trace.Record) {
 		return
 	}
 	n := h.tasks[r.Task]
-	if r.Kind == trace.KindAPI {
+	switch resource, _, _ := strings.Cut(r.Object, "/"); {
+	case r.Kind != trace.KindAPI:
+	case r.Verb == "list":
+		n ^= h.resources[resource]
+	default:
 		n ^= h.written[revisionOf(r)]
 	}
 	n = mix(mix(n, r.Verb), r.Object)

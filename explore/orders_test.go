@@ -10,10 +10,11 @@ import (
 
 // tinyWorlds are so small that every order of their events can be run.
 var tinyWorlds = []struct{ name, text string }{
-	{"two volumes", "components: pvprotection\nuser a\n  create volume v 1Gi\nuser b\n  create volume w 1Gi\n"},
-	{"a volume that goes", "components: pvprotection\nends: differ\nuser a\n  create volume v 1Gi\n  delete volume v\n"},
-	{"a claim that goes", "components: pvcprotection\nends: differ\nuser a\n  create claim c 1Gi class=\n  delete claim c\n"},
-	{"a claim and its volume", "components: pvcontroller\nuser a\n  create volume v 1Gi\n  create claim c 1Gi class=\n"},
+	{"a claim that goes", "components: pvcprotection\nuser a\n  create claim c 1Gi class=\n  delete claim c\n"},
+	{"two claims that go", "components: pvcprotection\n" +
+		"user a\n  create claim c 1Gi class=\n  delete claim c\nuser b\n  create claim d 1Gi class=\n  delete claim d\n"},
+	{"a claim that a pod uses", "components: pvcprotection\n" +
+		"user a\n  create claim c 1Gi class=\n  delete claim c\nuser b\n  create pod web c on=node-1\n  delete pod web now=true\n"},
 }
 
 // TestOrdersLoseNothing compares three searches of all orders of events. One runs every order to its

@@ -1,7 +1,6 @@
 package explore
 
 import (
-	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -36,25 +35,6 @@ func (p *probe) Decide(d *sim.Decision) sim.Move {
 		if action, calls := a.Pending(); calls {
 			p.calls = append(p.calls, call{d.Step(), a.Name(), a.Process(), action, a.IsUser()})
 		}
-	}
-	return move
-}
-
-// A stateCounter follows a strategy and counts states.
-type stateCounter struct {
-	sim.Strategy
-	states *states
-	state  *state
-}
-
-func (w *stateCounter) begin(c *cluster.Cluster) { w.state = newState(c) }
-
-// Decide counts the current state and returns the move of the strategy.
-func (w *stateCounter) Decide(d *sim.Decision) sim.Move {
-	w.states.add(w.state.now())
-	move := w.Strategy.Decide(d)
-	if move.Event == "" && !move.Stop {
-		w.state.taskRan(d.Task(move.Option).Name())
 	}
 	return move
 }

@@ -33,6 +33,7 @@ type exploreOptions struct {
 	keepGoing bool
 	shard     string
 	states    bool
+	untilDry  int
 	out       string
 	json      bool
 	quiet     bool
@@ -52,13 +53,18 @@ func newExplore() *cobra.Command {
 			"The first failing schedule is shrunk, printed as a story, and saved as a file for \"volsim replay\".\n" +
 			"The search is deterministic: the same command finds the same failure on every machine.\n\n" +
 			"Strategies:\n" +
-			"  portfolio   a mix of strategies, from the simplest schedules to randomized ones\n" +
+			"  portfolio   holds, faults and restarts one at a time, in turn with pos, walk and pct\n" +
 			"  holds       every schedule with at most --depth held tasks\n" +
 			"  restarts    one component crashes, at each of its calls in turn\n" +
 			"  faults      one call fails, each call in turn\n" +
 			"  exhaustive  every order of events; with --depth, every order with at most that many deviations\n" +
-			"  pct, pos, random\n" +
+			"              Without --depth it ends only in small worlds: it runs no order twice that differs only in steps\n" +
+			"              that do not depend on each other, and continues each state once. When all orders have passed,\n" +
+			"              it also runs those with one of the faults.\n" +
+			"  pos, walk, pct, random\n" +
 			"              randomized schedules\n\n" +
+			"A history is what a schedule looks like to the invariants: the order of all changes, and what each request met.\n" +
+			"Many schedules have the same history. When new ones are rare, a search repeats itself: see --until-dry.\n\n" +
 			"Exit status: 0 no failure, 1 failure found, 2 invalid command line or scenario, 130 interrupted.",
 		Example: "  volsim explore --list\n" +
 			"  volsim explore two-claims-two-volumes --strategy holds --depth 2\n" +
@@ -89,6 +95,7 @@ func newExplore() *cobra.Command {
 	f.StringVar(&o.rule, "rule", "", "search only for violations of this `rule`, such as I2")
 	f.BoolVar(&o.keepGoing, "keep-going", false, "continue after a failure and count failures per rule")
 	f.StringVar(&o.shard, "shard", "1/1", "run shard `K/N` of the schedules, from 1/N to N/N")
+	f.IntVar(&o.untilDry, "until-dry", 0, "end after so many schedules in a row without a new history")
 	f.BoolVar(&o.states, "states", false, "count distinct states; slows down the search")
 	f.StringVar(&o.out, "out", ".", "`directory` for saved failures")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")
@@ -148,7 +155,7 @@ func loadScenario(ctx context.Context, name string, note io.Writer) (*scenario.S
 func (o exploreOptions) config() (explore.Config, error) {
 	cfg := explore.Config{
 		Strategy: explore.Strategy(o.strategy), Depth: o.depth, Count: o.count, Seed: o.seed, NoFaults: o.noFaults,
-		Restarts: o.restarts, Rule: o.rule, KeepGoing: o.keepGoing, States: o.states,
+		Restarts: o.restarts, Rule: o.rule, KeepGoing: o.keepGoing, States: o.states, UntilDry: o.untilDry,
 	}
 	var err error
 	if cfg.Faults, err = sim.ParseFaultSpecs(o.faults); err != nil {
@@ -159,6 +166,9 @@ func (o exploreOptions) config() (explore.Config, error) {
 	}
 	if o.count < 1 {
 		return cfg, usage(fmt.Errorf("invalid count %d: want at least 1", o.count))
+	}
+	if o.untilDry < 0 {
+		return cfg, usage(fmt.Errorf("invalid --until-dry %d: want no negative number", o.untilDry))
 	}
 	return cfg, nil
 }
@@ -228,6 +238,10 @@ type searchResult struct {
 	Schedules   int            `json:"schedules"`
 	Steps       int            `json:"steps"`
 	States      int            `json:"states,omitempty"`
+	Left        int            `json:"alternatives_left,omitempty"` // of an exhaustive search, at least
+	Histories   int            `json:"histories"`
+	New         int            `json:"new_histories_in_last_100"`
+	Dry         bool           `json:"dry,omitempty"` // it ended by --until-dry
 	Seconds     float64        `json:"seconds"`
 	Rate        float64        `json:"schedules_per_second"`
 	Complete    string         `json:"complete,omitempty"`
@@ -253,6 +267,7 @@ type foundFailure struct {
 // are not saved.
 func (f *searchResult) add(r explore.Report, dir string) (unsaved error) {
 	f.Schedules, f.Steps, f.States, f.Complete = r.Schedules, r.Steps, r.States, r.Complete
+	f.Left, f.Histories, f.New, f.Dry = r.Left, r.Histories, r.NewHistories, r.Dry
 	if f.Seconds > 0 {
 		f.Rate = float64(int(float64(r.Schedules) / f.Seconds))
 	}
@@ -289,7 +304,8 @@ func (f *searchResult) print(out io.Writer) {
 				one.File, one.Picture, filepath.ToSlash(one.File))
 		}
 	}
-	fmt.Fprintf(out, "%s, %d steps", pluralize(f.Schedules, "schedule"), f.Steps)
+	fmt.Fprint(out, pluralize(f.Schedules, "schedule"), ", ", describeHistories(f.Histories, f.New, f.Schedules))
+	fmt.Fprintf(out, ", %d steps", f.Steps)
 	if f.States > 0 {
 		fmt.Fprintf(out, ", %d states", f.States)
 	}
@@ -310,7 +326,22 @@ func (f *searchResult) print(out io.Writer) {
 	if f.Complete != "" {
 		words = append(words, f.Complete)
 	}
+	if f.Dry {
+		words = append(words, "ended, since no new history was seen")
+	}
+	if f.Left > 0 {
+		words = append(words, "ended before all orders were run: at least "+pluralize(f.Left, "alternative")+" left")
+	}
 	fmt.Fprintln(out, strings.Join(words, "; "))
+}
+
+// describeHistories describes how many histories a search has seen: "312 histories, 4 new in the last 100".
+func describeHistories(all, recent, schedules int) string {
+	words := strings.ReplaceAll(pluralize(all, "history"), "historys", "histories")
+	if schedules > 100 {
+		words += fmt.Sprintf(", %d new in the last 100", recent)
+	}
+	return words
 }
 
 func describeDeviations(n int) string {
