@@ -2,6 +2,7 @@ package explore
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/volsim/volsim/sim"
 )
@@ -55,6 +56,11 @@ func (e *search) hold(h heldSchedule, step int, fresh, more bool) (heldSchedule,
 		return heldSchedule{p.Applied(), after(p.choiceSteps, step)}, nil
 	}
 	_, p, err := e.try(longer)
+	if err == nil && p.Expired() { // the task may have to wait longer than for the other tasks of now
+		longest := slices.Clone(longer)
+		longest[len(longest)-1].What = sim.DeviationHoldUntilIdle
+		_, _, err = e.try(longest)
+	}
 	if err != nil || !more {
 		return heldSchedule{}, err
 	}

@@ -177,7 +177,7 @@ func (k *shrinker) fails(schedule sim.Schedule) (bool, error) {
 // shrinkToHolds looks for a schedule of one or two holds that violates the rule.
 func (k *shrinker) shrinkToHolds() error {
 	for _, d := range k.best {
-		if d.What != sim.DeviationPick && d.What != sim.DeviationHold {
+		if d.What != sim.DeviationPick && d.What != sim.DeviationHold && d.What != sim.DeviationHoldUntilIdle {
 			return nil // holds alone do not suffice
 		}
 	}
