@@ -28,9 +28,9 @@ const (
 // tasks, which may never come to rest, do not starve it.
 const holdSteps = 60
 
-// idleHoldSteps is the bound for a task that is held until no other task can run: a world in which the
-// others never come to rest is a livelock without it, too.
-const idleHoldSteps = 5_000
+// idleHoldSteps is the bound for a task that is held until no other task can run. Others may try again
+// and again until it has run.
+const idleHoldSteps = 400
 
 // String returns the text form: "14 hold: pvcprotection/cache pods".
 func (d Deviation) String() string { return fmt.Sprintf("%d %s: %s", d.Step, d.What, d.Subject) }
