@@ -49,6 +49,13 @@ type Config struct {
 	// Shard is the index (from 0) of this search among Shards searches that share the work. Shards 0 means one.
 	Shard, Shards int
 
+	// Jobs is the number of goroutines that share the work; 0: 1. The report is the same for any number:
+	// the first failure, schedules and steps. Only in an exhaustive search each job visits states of its
+	// own, so the report is the same for the same number. States is the sum of the jobs: a state that
+	// several of them visit counts several times. Scenarios with parts in Go, which the jobs would
+	// share, are refused; see scenario.Scenario.OnlyInGo. Calls of Progress and Watch do not overlap.
+	Jobs int
+
 	// ShrinkRuns is the maximum number of runs that shrink a failure, which make at most 200 times as
 	// many steps. 0: 1000.
 	ShrinkRuns int
@@ -125,12 +132,20 @@ var errEnough = errors.New("enough")
 // The error is for an invalid scenario or config, with an empty report, a world that is not
 // deterministic, and a cancelled context. The report is valid even with an error.
 func Search(ctx context.Context, s *scenario.Scenario, cfg Config) (Report, error) {
+	if cfg.Jobs > 1 {
+		return searchJobs(ctx, s, cfg)
+	}
 	e, err := newSearch(ctx, s, cfg)
 	if err != nil {
 		return Report{}, err
 	}
+	return e.searchAll()
+}
+
+// searchAll searches and returns the result.
+func (e *search) searchAll() (Report, error) {
 	defer e.pool.Close()
-	err = e.search(e.cfg.Strategy)
+	err := e.search(e.cfg.Strategy)
 	if e.badFaultSpec != nil {
 		return Report{}, err // nothing has been searched
 	}
@@ -159,6 +174,8 @@ type search struct {
 	shrinking    bool             // part of the shrinking of another search's result
 	stepsMax     int              // bound on the steps of all runs; 0: none
 	callers      bool             // runUncounted records who made the calls
+	job          *job             // nil: the only one
+	elsewhere    int              // schedules that other jobs run
 }
 
 func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, error) {
@@ -171,8 +188,9 @@ func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, 
 		return nil, fmt.Errorf("strategy %q: want one of %s", cfg.Strategy, strings.Trim(strings.ReplaceAll(fmt.Sprint(Strategies), " ", ", "), "[]"))
 	case cfg.Shard < 0 || cfg.Shard >= cfg.Shards:
 		return nil, fmt.Errorf("shard %d of %d: the first is 0", cfg.Shard, cfg.Shards)
-	case cfg.Depth < 0 || cfg.Count < 0 || cfg.ShrinkRuns < 0:
-		return nil, fmt.Errorf("depth %d, count %d, shrink runs %d: want no negative numbers", cfg.Depth, cfg.Count, cfg.ShrinkRuns)
+	case cfg.Depth < 0 || cfg.Count < 0 || cfg.ShrinkRuns < 0 || cfg.Jobs < 0:
+		return nil, fmt.Errorf("depth %d, count %d, shrink runs %d, jobs %d: want no negative numbers",
+			cfg.Depth, cfg.Count, cfg.ShrinkRuns, cfg.Jobs)
 	}
 	if err := validateRule(cfg.Rule, s.OwnRules); err != nil {
 		return nil, err
@@ -264,7 +282,7 @@ func (e *search) portfolio() error {
 		}
 	}
 	e.report.Complete = strings.Join(complete, "; ")
-	left := e.cfg.Count - e.report.Schedules
+	left := e.cfg.Count - e.counted()
 	for i, strategy := range []Strategy{PCT, POS, Random} {
 		if err := e.sample(strategy, left/3+min(1, max(0, left%3-i))); err != nil {
 			return err
@@ -273,10 +291,10 @@ func (e *search) portfolio() error {
 	return nil
 }
 
-// isMine reports whether the next schedule belongs to this shard.
+// isMine reports whether the next schedule belongs to this shard and job.
 func (e *search) isMine() bool {
 	e.considered++
-	return (e.considered-1)%e.cfg.Shards == e.cfg.Shard
+	return (e.considered-1)%e.cfg.Shards == e.cfg.Shard && e.isOfJob((e.considered-1)/e.cfg.Shards)
 }
 
 // run runs one schedule. It returns errEnough at the bound.
@@ -292,7 +310,7 @@ func (e *search) run(strategy sim.Strategy) (*scenario.Result, error) {
 
 // runWithSetup runs one schedule and calls begin after the set-up of its world.
 func (e *search) runWithSetup(strategy sim.Strategy, begin func(c *cluster.Cluster)) (*scenario.Result, error) {
-	if e.report.Schedules >= e.cfg.Count || e.stepsMax > 0 && e.report.Steps >= e.stepsMax {
+	if e.counted() >= e.cfg.Count || e.stepsMax > 0 && e.report.Steps >= e.stepsMax || e.isAfterFailure() {
 		return nil, errEnough
 	}
 	if err := e.ctx.Err(); err != nil {
@@ -314,6 +332,7 @@ func (e *search) runWithSetup(strategy sim.Strategy, begin func(c *cluster.Clust
 	}
 	e.report.Schedules++
 	e.report.Steps += r.Steps
+	e.note(r)
 	e.judge(r)
 	if e.cfg.Progress != nil {
 		e.cfg.Progress(e.report)
