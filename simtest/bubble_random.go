@@ -1,7 +1,6 @@
 package simtest
 
 import (
-	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -11,12 +10,15 @@ import (
 // A gateRandom is a randomized strategy. It injects faults up to a number of steps, so that the code
 // under test can then recover.
 type gateRandom struct {
-	random   *rand.Rand
-	priority map[*blockedCall]uint64 // of partial order sampling; nil: uniform
+	chance   sim.Chooser
+	priority map[*blockedCall]int // of partial order sampling; nil: uniform
 	faults   []armedFault
 	steps    int
 	done     sim.Schedule
 }
+
+// scale is the number of different priorities, and of steps of a rate.
+const scale = 1 << 30
 
 // An armedFault is a fault spec during a run.
 type armedFault struct {
@@ -28,15 +30,15 @@ type armedFault struct {
 // newGateRandom returns the strategy of a seed. Even seeds draw a priority for each call, as
 // sim.NewPOS does; odd ones draw uniformly. The specs name faults. steps is the expected length of a run.
 func newGateRandom(seed uint64, specs sim.FaultSpecs, steps int) *gateRandom {
-	s := &gateRandom{random: rand.New(rand.NewPCG(seed, 0x627562626c65)), steps: steps + steps/2}
+	s := &gateRandom{chance: sim.NewSeeded(seed), steps: steps + steps/2}
 	if seed%2 == 0 {
-		s.priority = map[*blockedCall]uint64{}
+		s.priority = map[*blockedCall]int{}
 	}
 	for _, spec := range specs {
 		fault, _ := sim.ParseFault(spec.Name) // they were checked before
 		f := armedFault{FaultSpec: spec, fault: fault}
 		for range spec.Times {
-			f.steps = append(f.steps, 1+s.random.IntN(max(1, s.steps)))
+			f.steps = append(f.steps, 1+s.chance.Choose(max(1, s.steps)))
 		}
 		slices.Sort(f.steps)
 		s.faults = append(s.faults, f)
@@ -60,7 +62,7 @@ func (s *gateRandom) decide(g gate) gateMove {
 		return move
 	}
 	for i := range s.faults {
-		if f := &s.faults[i]; move.fault.Kind == "" && f.matches(g.calls[move.option]) && f.drawn(s.random, g.step) {
+		if f := &s.faults[i]; move.fault.Kind == "" && f.matches(g.calls[move.option]) && f.drawn(s.chance, g.step) {
 			move.fault = f.fault
 			s.done = append(s.done, sim.Deviation{Step: g.step, What: f.fault.String(), Subject: label})
 		}
@@ -75,12 +77,12 @@ func (s *gateRandom) draw(g gate) int {
 		if g.slow {
 			n++
 		}
-		return s.random.IntN(n)
+		return s.chance.Choose(n)
 	}
 	best := 0
 	for i, call := range g.calls {
 		if _, ok := s.priority[call]; !ok {
-			s.priority[call] = s.random.Uint64()
+			s.priority[call] = s.chance.Choose(scale)
 		}
 		if s.priority[call] > s.priority[g.calls[best]] {
 			best = i
@@ -102,9 +104,9 @@ func targets(spec sim.FaultSpec, client, verb string) bool {
 }
 
 // drawn reports whether the fault happens now.
-func (f *armedFault) drawn(random *rand.Rand, step int) bool {
+func (f *armedFault) drawn(chance sim.Chooser, step int) bool {
 	if f.Times == 0 {
-		return random.Float64() < f.Rate
+		return float64(chance.Choose(scale)) < f.Rate*scale
 	}
 	if len(f.steps) == 0 || f.steps[0] > step {
 		return false
