@@ -154,3 +154,7 @@ soak:
 	for s in $$($(CURDIR)/soak.test explore --list --quiet); do \
 		echo "$$s"; $(CURDIR)/soak.test explore $$s --strategy $(STRATEGY) --count $(COUNT) --quiet || exit 1; \
 	done
+
+# Each strategy on worlds without a defect, and on the mutants that depend on the order of events.
+explore-table:
+	$(GO) test ./explore -run TestTable -count=1 -timeout 60m -table

@@ -3,23 +3,54 @@ package explore
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/sim"
 )
 
-// exhaustive runs every order of events, or every one with at most bound deviations from the
-// default order (0: any number). It backtracks to the last choice that has another alternative. A
-// run ends at a state that was visited before with at least as many deviations left.
-func (e *search) exhaustive(bound int) error { return e.exhaust(bound, map[uint64]int{}, false) }
+// exhaustive runs every order of events, or every one with at most bound deviations from the default
+// order (0: any number). Without a bound, it also runs every order in which one of the faults or
+// events of the search happens, when it has run all others.
+func (e *search) exhaustive(bound int) error {
+	if bound > 0 {
+		return e.exhaust(bound, map[uint64]int{}, false)
+	}
+	all := &orders{search: e, parts: newParts(), visited: map[uint64][]stepID{}}
+	if err := all.all(); err != nil {
+		return err
+	}
+	e.report.Complete = "no failure in any order of events"
+	if len(e.faultSpecs) == 0 && !e.cfg.Restarts {
+		return nil
+	}
+	all.mishaps, all.visited = true, map[uint64][]stepID{}
+	if err := all.all(); err != nil {
+		return err
+	}
+	e.report.Complete = fmt.Sprintf("no failure in any order of events, also with one of %s anywhere", e.mishaps())
+	return nil
+}
 
-// exhaust adds the states that it visits to met. ignoreMet runs on at visited states.
+// mishaps returns the faults and events of the search in words.
+func (e *search) mishaps() string {
+	words := e.faultSpecs.String()
+	if e.cfg.Restarts {
+		words = strings.TrimPrefix(words+", a restart", ", ")
+	}
+	return words
+}
+
+// exhaust runs every order of events with at most bound deviations from the default order (0: any
+// number). It backtracks to the last choice that has another alternative. A run ends at a state that was
+// visited before with at least as many deviations left. exhaust adds the states that it visits to met.
+// ignoreMet runs on at visited states.
 func (e *search) exhaust(bound int, met map[uint64]int, ignoreMet bool) error {
 	var prefix []int
 	for {
 		d := &descent{prefix: prefix, bound: bound, met: met, ignoreMet: ignoreMet}
 		recording := &sim.RecordingStrategy{Strategy: d}
-		r, err := e.runWithSetup(recording, d.begin)
+		r, err := e.runWithSetup(observed{recording, d}, d.begin)
 		if err != nil {
 			return err
 		}
@@ -33,10 +64,7 @@ func (e *search) exhaust(bound int, met map[uint64]int, ignoreMet bool) error {
 			break
 		}
 	}
-	e.report.Complete = "no failure in any order of events"
-	if bound > 0 {
-		e.report.Complete = fmt.Sprintf("no failure in any order of events with at most %s", plural(bound, "deviation"))
-	}
+	e.report.Complete = fmt.Sprintf("no failure in any order of events with at most %s", plural(bound, "deviation"))
 	return nil
 }
 
@@ -54,6 +82,15 @@ func (e *search) next(d *descent) []int {
 	return nil
 }
 
+// observed is a RecordingStrategy whose inner strategy observes accesses.
+type observed struct {
+	*sim.RecordingStrategy
+	sim.AccessObserver
+}
+
+// Decide returns the move of the inner strategy.
+func (o observed) Decide(d *sim.Decision) sim.Move { return o.RecordingStrategy.Decide(d) }
+
 // A descent is one run of an exhaustive search: given choices first, the default order after them.
 type descent struct {
 	prefix    []int
@@ -63,10 +100,13 @@ type descent struct {
 	used      int            // deviations
 	met       map[uint64]int // state: the fewest deviations that led to it
 	ignoreMet bool
-	state     *state
+	know      *knowledge
 }
 
-func (d *descent) begin(c *cluster.Cluster) { d.state = newState(c) }
+func (d *descent) begin(c *cluster.Cluster) { d.know = newKnowledge(c) }
+
+// Access says that the running step reads a cache.
+func (d *descent) Access(a sim.Access) { d.know.Access(a) }
 
 // Decide returns the next given choice, or the default. It stops the run where nothing new follows.
 func (d *descent) Decide(of *sim.Decision) sim.Move {
@@ -87,14 +127,14 @@ func (d *descent) Decide(of *sim.Decision) sim.Move {
 		}
 		d.choices, d.widths = append(d.choices, choice), append(d.widths, width)
 	}
-	d.state.taskRan(of.Task(choice).Name())
+	d.know.begin(of.Step(), of.Task(choice))
 	return sim.Move{Option: choice}
 }
 
 // isKnown reports whether the state was visited before, with no fewer deviations left. If
 // deviations are bounded, the last-run order of the tasks is part of the state.
 func (d *descent) isKnown(of *sim.Decision) bool {
-	state := d.state.now()
+	state := d.know.number()
 	if d.bound > 0 {
 		for _, name := range of.LastRunOrder() {
 			state = mix(state, name)

@@ -20,18 +20,19 @@ type Strategy string
 
 // The search strategies.
 const (
-	Portfolio  Strategy = "portfolio"  // holds, faults and restarts one at a time, then pct, pos and random
+	Portfolio  Strategy = "portfolio"  // holds, faults and restarts one at a time, in turn with pos, walk and pct
 	Holds      Strategy = "holds"      // every schedule with at most Depth holds
 	Restarts   Strategy = "restarts"   // every schedule in which one process crashes once, at one of its calls
 	Faults     Strategy = "faults"     // every schedule with one fault or one event
 	PCT        Strategy = "pct"        // randomized; see sim.NewPCT
 	POS        Strategy = "pos"        // randomized; see sim.NewPOS
-	Random     Strategy = "random"     // randomized, uniform
+	Walk       Strategy = "walk"       // randomized, uniform among the orders of independent steps
+	Random     Strategy = "random"     // randomized, uniform among the tasks
 	Exhaustive Strategy = "exhaustive" // every order of events, or every one with at most Depth deviations
 )
 
 // Strategies lists all search strategies.
-var Strategies = []Strategy{Portfolio, Holds, Restarts, Faults, PCT, POS, Random, Exhaustive}
+var Strategies = []Strategy{Portfolio, Holds, Restarts, Faults, PCT, POS, Walk, Random, Exhaustive}
 
 // SchedulesMax is the default bound on the number of schedules.
 const SchedulesMax = 10_000
@@ -66,6 +67,8 @@ type Config struct {
 	KeepGoing bool
 	// Progress is called after each schedule. nil: not called.
 	Progress func(Report)
+	// UntilDry ends the search when so many schedules in a row had no new history. 0: it goes on.
+	UntilDry int
 	// States enables counting of states, which takes time.
 	States bool
 	// Watch is called with the world of each run before it begins, also of the runs that confirm and
@@ -75,12 +78,17 @@ type Config struct {
 
 // A Report is the result of a search.
 type Report struct {
-	Schedules int        // number of schedules run
-	Steps     int        // in all of them
-	States    int        // different states visited, if they are counted
-	Complete  string     // what was searched completely, in words; "": nothing
-	Failure   *Failure   // the first; nil: none was found
-	Failures  []*Failure // the first of each rule; more than one only with Config.KeepGoing
+	Schedules int // number of schedules run
+	Steps     int // in all of them
+	States    int // different states visited, if they are counted
+	Left      int // Exhaustive: number of alternatives that were known and not run when the search ended
+	Histories int // different histories: orders of events that look different to the rules
+	// NewHistories is the number of the last 100 schedules whose history was new.
+	NewHistories int
+	Complete     string     // what was searched completely, in words; "": nothing
+	Dry          bool       // it ended by Config.UntilDry
+	Failure      *Failure   // the first; nil: none was found
+	Failures     []*Failure // the first of each rule; more than one only with Config.KeepGoing
 }
 
 // A Failure is a schedule under which a scenario fails.
@@ -165,17 +173,20 @@ type search struct {
 	defaultRun   *scenario.Result // the run in the default order
 	calls        []call           // the calls in it
 	choiceSteps  []int            // its steps with more than one alternative
+	taskSteps    map[string]int   // the number of its steps by task
+	between      func() error     // called after each schedule of a systematic search, also of another shard; nil: nothing
 	considered   int              // schedules considered, of all shards
 	states       *states          // nil: not counted
-	pool         *sim.Pool        // shared by all runs
-	badFaultSpec error            // one of the fault specs can never apply
-	smaller      bool             // of the smaller world; see searchSmaller
-	earlier      int              // schedules that were run in the whole world before
-	shrinking    bool             // part of the shrinking of another search's result
-	stepsMax     int              // bound on the steps of all runs; 0: none
-	callers      bool             // runUncounted records who made the calls
-	job          *job             // nil: the only one
-	elsewhere    int              // schedules that other jobs run
+	histories    *histories
+	pool         *sim.Pool // shared by all runs
+	badFaultSpec error     // one of the fault specs can never apply
+	smaller      bool      // of the smaller world; see searchSmaller
+	earlier      int       // schedules that were run in the whole world before
+	shrinking    bool      // part of the shrinking of another search's result
+	stepsMax     int       // bound on the steps of all runs; 0: none
+	callers      bool      // runUncounted records who made the calls
+	job          *job      // nil: the only one
+	elsewhere    int       // schedules that other jobs run
 }
 
 func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, error) {
@@ -188,14 +199,14 @@ func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, 
 		return nil, fmt.Errorf("strategy %q: want one of %s", cfg.Strategy, strings.Trim(strings.ReplaceAll(fmt.Sprint(Strategies), " ", ", "), "[]"))
 	case cfg.Shard < 0 || cfg.Shard >= cfg.Shards:
 		return nil, fmt.Errorf("shard %d of %d: the first is 0", cfg.Shard, cfg.Shards)
-	case cfg.Depth < 0 || cfg.Count < 0 || cfg.ShrinkRuns < 0 || cfg.Jobs < 0:
-		return nil, fmt.Errorf("depth %d, count %d, shrink runs %d, jobs %d: want no negative numbers",
-			cfg.Depth, cfg.Count, cfg.ShrinkRuns, cfg.Jobs)
+	case cfg.Depth < 0 || cfg.Count < 0 || cfg.ShrinkRuns < 0 || cfg.UntilDry < 0 || cfg.Jobs < 0:
+		return nil, fmt.Errorf("depth %d, count %d, shrink runs %d, until dry %d, jobs %d: want no negative numbers",
+			cfg.Depth, cfg.Count, cfg.ShrinkRuns, cfg.UntilDry, cfg.Jobs)
 	}
 	if err := validateRule(cfg.Rule, s.OwnRules); err != nil {
 		return nil, err
 	}
-	e := &search{ctx: ctx, scenario: s.WithSchedule(nil, ""), cfg: cfg, faultSpecs: cfg.Faults, pool: &sim.Pool{}}
+	e := &search{ctx: ctx, scenario: s.WithSchedule(nil, ""), cfg: cfg, faultSpecs: cfg.Faults, pool: &sim.Pool{}, histories: newHistories()}
 	if e.faultSpecs == nil {
 		e.faultSpecs = s.Faults
 	}
@@ -253,48 +264,19 @@ func (e *search) searchWith(strategy Strategy) error {
 	}
 }
 
-// portfolio runs the systematic searches, then the randomized ones.
-func (e *search) portfolio() error {
-	var complete []string
-	stage := func(search func() error) error {
-		e.report.Complete = ""
-		err := search()
-		if e.report.Complete != "" {
-			complete = append(complete, e.report.Complete)
-		}
-		return err
-	}
-	depth := cmp.Or(e.cfg.Depth, 1)
-	stages := []func() error{func() error { return e.holds(1) }}
-	if len(e.faultSpecs) > 0 {
-		stages = append(stages, e.faults)
-	}
-	if e.cfg.Restarts {
-		stages = append(stages, e.restarts)
-	}
-	if depth > 1 {
-		stages = append(stages, func() error { return e.holdsFrom(2, depth) })
-	}
-	for _, s := range stages {
-		if err := stage(s); err != nil {
-			e.report.Complete = strings.Join(complete, "; ")
-			return err
-		}
-	}
-	e.report.Complete = strings.Join(complete, "; ")
-	left := e.cfg.Count - e.counted()
-	for i, strategy := range []Strategy{PCT, POS, Random} {
-		if err := e.sample(strategy, left/3+min(1, max(0, left%3-i))); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // isMine reports whether the next schedule belongs to this shard and job.
 func (e *search) isMine() bool {
 	e.considered++
 	return (e.considered-1)%e.cfg.Shards == e.cfg.Shard && e.isOfJob((e.considered-1)/e.cfg.Shards)
+}
+
+// goOn is called after each schedule of a systematic search that was considered, whether or not this
+// shard ran it: what is drawn in between is therefore the same for all shards.
+func (e *search) goOn(err error) error {
+	if err == nil && e.between != nil {
+		err = e.between()
+	}
+	return err
 }
 
 // run runs one schedule. It returns errEnough at the bound.
@@ -313,13 +295,19 @@ func (e *search) runWithSetup(strategy sim.Strategy, begin func(c *cluster.Clust
 	if e.counted() >= e.cfg.Count || e.stepsMax > 0 && e.report.Steps >= e.stepsMax || e.isAfterFailure() {
 		return nil, errEnough
 	}
+	if e.cfg.UntilDry > 0 && e.histories.dry >= e.cfg.UntilDry {
+		e.report.Dry = true
+		return nil, errEnough
+	}
 	if err := e.ctx.Err(); err != nil {
 		return nil, err
 	}
+	history := newHistory()
 	r, err := e.scenario.Run(e.ctx, scenario.Options{Strategy: strategy, Pool: e.pool, StepsMax: e.bound(), Watch: func(c *cluster.Cluster) {
 		if e.defaultRun == nil {
 			e.badFaultSpec = c.ValidateFaults(e.faultSpecs)
 		}
+		history.watch(c)
 		if begin != nil {
 			begin(c)
 		}
@@ -332,7 +320,11 @@ func (e *search) runWithSetup(strategy sim.Strategy, begin func(c *cluster.Clust
 	}
 	e.report.Schedules++
 	e.report.Steps += r.Steps
-	e.note(r)
+	if !r.Stopped {
+		e.histories.add(history.sum())
+	}
+	e.report.Histories, e.report.NewHistories = e.histories.count(), e.histories.fresh
+	e.note(r, history.sum())
 	e.judge(r)
 	if e.cfg.Progress != nil {
 		e.cfg.Progress(e.report)
@@ -378,7 +370,7 @@ func (e *search) try(schedule sim.Schedule) (*scenario.Result, *probe, error) {
 
 // runDefault runs the default order and records its calls.
 func (e *search) runDefault() error {
-	p := &probe{ReplayStrategy: sim.NewReplayStrategy(nil), recordCalls: true}
+	p := &probe{ReplayStrategy: sim.NewReplayStrategy(nil), recordCalls: true, taskSteps: map[string]int{}}
 	r, err := e.run(p)
 	if err := cmp.Or(e.badFaultSpec, err); err != nil {
 		return err
@@ -391,6 +383,6 @@ func (e *search) runDefault() error {
 	if r.Steps == 0 {
 		return fmt.Errorf("scenario %s: nothing happens after the set-up: let a user act, by Acts or Script", e.scenario.Name)
 	}
-	e.defaultRun, e.calls, e.choiceSteps = r, p.calls, p.choiceSteps
+	e.defaultRun, e.calls, e.choiceSteps, e.taskSteps = r, p.calls, p.choiceSteps, p.taskSteps
 	return nil
 }

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/volsim/volsim/sim"
 )
@@ -24,6 +25,9 @@ func (e *search) holdsFrom(from, depth int) error {
 		for _, h := range level {
 			for _, step := range h.choiceSteps {
 				longer, err := e.hold(h, step, n >= from, n < depth)
+				if n >= from {
+					err = e.goOn(err)
+				}
 				if err != nil {
 					return err
 				}
@@ -55,6 +59,11 @@ func (e *search) hold(h heldSchedule, step int, fresh, more bool) (heldSchedule,
 		return heldSchedule{p.Applied(), after(p.choiceSteps, step)}, nil
 	}
 	_, p, err := e.try(longer)
+	if err == nil && p.Expired() { // the task may have to wait longer than for the other tasks of now
+		longest := slices.Clone(longer)
+		longest[len(longest)-1].What = sim.DeviationHoldUntilIdle
+		_, _, err = e.try(longest)
+	}
 	if err != nil || !more {
 		return heldSchedule{}, err
 	}

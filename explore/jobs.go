@@ -22,18 +22,38 @@ type team struct {
 	cfg  Config
 	jobs []*job
 
-	mu    sync.Mutex
-	first position // guarded by mu: of the first failure; zero: none
+	mu        sync.Mutex
+	first     position   // guarded by mu: of the first failure; zero: none
+	histories *histories // guarded by mu: so far, in the order of the clock
 }
 
 // A position is the place of a schedule in the order of the whole search.
 type position struct {
-	number int // see search.number
-	job    int // the tie-break of an exhaustive search, in which jobs number their schedules themselves
+	stage      int // 1: the default order, 2: the smaller world, 3: the whole one; 0: no position
+	considered int // see search.considered
+	number     int // of the schedules that the job has run: several may belong to one that was considered
+	job        int
 }
 
 func (p position) before(other position) bool {
-	return cmp.Or(cmp.Compare(p.number, other.number), cmp.Compare(p.job, other.job)) < 0
+	return p.compare(other) < 0
+}
+
+func (p position) compare(other position) int {
+	return cmp.Or(cmp.Compare(p.stage, other.stage), cmp.Compare(p.considered, other.considered),
+		cmp.Compare(p.number, other.number), cmp.Compare(p.job, other.job))
+}
+
+// position returns the position of the last schedule, or of the next one.
+func (e *search) position(next int) position {
+	p := position{stage: 3, considered: e.considered, number: e.report.Schedules + next, job: e.job.index}
+	switch {
+	case e.smaller:
+		p.stage = 2
+	case e.defaultRun == nil:
+		p.stage = 1
+	}
+	return p
 }
 
 // A job is one of the searches that share the work.
@@ -48,15 +68,19 @@ type job struct {
 	found    position // guarded by team.mu: of the failure that the job shrinks; zero: none
 
 	// set when the search has ended
-	report Report
-	err    error
-	end    position // of the failure or error; zero: none
+	report   Report
+	err      error
+	end      position // of the failure or error; zero: none
+	failures map[*Failure]position
 }
 
 // A countedRun is the run of one schedule.
 type countedRun struct {
-	number, steps int
-	states        int // before it
+	position
+	steps   int
+	states  int    // before it
+	history uint64 // its hash
+	stopped bool
 }
 
 // searchJobs searches with several jobs.
@@ -64,10 +88,13 @@ func searchJobs(ctx context.Context, s *scenario.Scenario, cfg Config) (Report, 
 	if s.OnlyInGo() {
 		return Report{}, fmt.Errorf("scenario %s: %d jobs: it has parts in Go, which the jobs would share: want one job", s.Name, cfg.Jobs)
 	}
-	t := &team{cfg: cfg}
+	if cfg.UntilDry > 0 {
+		return Report{}, fmt.Errorf("%d jobs, until dry %d: want one job, which knows all histories", cfg.Jobs, cfg.UntilDry)
+	}
+	t := &team{cfg: cfg, histories: newHistories()}
 	searches := make([]*search, cfg.Jobs)
 	for i := range searches {
-		j := &job{team: t, index: i}
+		j := &job{team: t, index: i, failures: map[*Failure]position{}}
 		jobCtx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		j.cancel = cancel
@@ -112,9 +139,9 @@ func (j *job) search(e *search) {
 	defer j.team.mu.Unlock()
 	switch {
 	case j.report.Failure != nil:
-		j.end = position{j.report.Failure.Schedules, j.index}
+		j.end = j.failures[j.report.Failure]
 	case j.err != nil:
-		j.end = position{e.number() + 1, j.index}
+		j.end = e.position(1)
 		if j.found != (position{}) {
 			j.end = j.found
 		}
@@ -159,7 +186,7 @@ func (e *search) isAfterFailure() bool {
 	t := e.job.team
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.first != (position{}) && t.first.before(position{e.number() + 1, e.job.index})
+	return t.first != (position{}) && t.first.before(e.position(1))
 }
 
 // isFirstFailure reports whether the failure of the last schedule comes before those of other jobs.
@@ -170,23 +197,33 @@ func (e *search) isFirstFailure() bool {
 	t := e.job.team
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e.job.found = position{e.number(), e.job.index}
+	e.job.found = e.position(0)
 	return t.announce(e.job.found)
 }
 
 // note records the run of a schedule.
-func (e *search) note(r *scenario.Result) {
+func (e *search) note(r *scenario.Result, history uint64) {
 	switch j := e.job; {
 	case j == nil:
 	case e.defaultRun == nil && j.index > 0:
 		j.repeated.Schedules++
 		j.repeated.Steps += r.Steps
 	default:
-		run := countedRun{number: e.number(), steps: r.Steps}
+		run := countedRun{position: e.position(0), steps: r.Steps, history: history, stopped: r.Stopped}
 		if !e.smaller {
 			run.states = e.report.States
 		}
 		j.runs = append(j.runs, run)
+		j.team.mu.Lock()
+		defer j.team.mu.Unlock()
+		j.team.histories.add(history)
+	}
+}
+
+// noteFailure records the position of a failure.
+func (e *search) noteFailure(f *Failure) {
+	if e.job != nil {
+		e.job.failures[f] = e.position(0)
 	}
 }
 
@@ -208,6 +245,7 @@ func (j *job) reportProgress(r Report) {
 		failures = append(failures, copies(other.progress.Failures)...)
 	}
 	sum.setFailures(failures)
+	sum.Histories, sum.NewHistories = t.histories.count(), t.histories.fresh
 	t.cfg.Progress(sum)
 }
 
@@ -239,29 +277,71 @@ func (r *Report) setFailures(failures []*Failure) {
 // merge returns the result of all jobs.
 func (t *team) merge(ctx context.Context) (Report, error) {
 	last, err := t.last(ctx)
+	if last != nil && last.report.Schedules == 0 {
+		return Report{}, err // nothing has been searched
+	}
+	runs, complete := t.runs(last)
+	if last != nil && !complete { // the failure comes after the bound
+		last = nil
+	}
 	var sum Report
+	seen := newHistories()
+	for _, r := range runs {
+		sum.Schedules++
+		sum.Steps += r.steps
+		if r.stage != 2 && !r.stopped {
+			seen.add(r.history)
+		}
+	}
+	sum.Histories, sum.NewHistories = seen.count(), seen.fresh
 	var failures []*Failure
 	for _, j := range t.jobs {
-		runs, states := j.until(last)
-		for _, r := range runs {
-			sum.Schedules++
-			sum.Steps += r.steps
-		}
-		sum.States += states
-		if last == j || last == nil && len(runs) > 0 {
-			failures = append(failures, j.report.Failures...)
+		sum.States += j.statesUntil(runs)
+		sum.Left += j.report.Left
+		for _, f := range j.report.Failures {
+			at := j.failures[f]
+			n, found := slices.BinarySearchFunc(runs, at, func(r countedRun, at position) int { return r.compare(at) })
+			if found && (last == j || last == nil) {
+				f.Schedules = n + 1
+				failures = append(failures, f)
+			}
 		}
 	}
 	sum.setFailures(failures)
 	switch {
-	case last == nil:
-		sum.Complete = t.complete()
-	case last.report.Schedules == 0:
-		return Report{}, err // nothing has been searched
-	default:
+	case last != nil:
 		sum.Complete = last.report.Complete
+	case complete:
+		sum.Complete = t.complete()
 	}
 	return sum, err
+}
+
+// runs returns the runs up to the end of the search, in its order. The bool is false if the bound on
+// the number of schedules has cut some off: jobs do not know how many schedules the others run.
+func (t *team) runs(last *job) ([]countedRun, bool) {
+	var all []countedRun
+	for _, j := range t.jobs {
+		for _, r := range j.runs {
+			if last == nil || !last.end.before(r.position) {
+				all = append(all, r)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b countedRun) int { return a.compare(b.position) })
+	most := cmp.Or(t.cfg.Count, SchedulesMax)
+	small := (most - 1) / smallShare
+	inSmall := 0
+	all = slices.DeleteFunc(all, func(r countedRun) bool {
+		if r.stage == 2 {
+			inSmall++
+		}
+		return r.stage == 2 && inSmall > small
+	})
+	if len(all) > most {
+		return all[:most], false
+	}
+	return all, true
 }
 
 // last returns the job whose failure or error ends the search, and the error; nil if none does.
@@ -282,16 +362,18 @@ func (t *team) last(ctx context.Context) (*job, error) {
 	return last, last.err
 }
 
-// until returns the runs up to the end of the search, and the number of states visited in them.
-func (j *job) until(last *job) (runs []countedRun, states int) {
-	if last != nil {
-		for i, r := range j.runs {
-			if last.end.before(position{r.number, j.index}) {
-				return j.runs[:i], r.states
-			}
+// statesUntil returns the number of states that the job visited in those of its runs that count.
+func (j *job) statesUntil(runs []countedRun) int {
+	counted := 0
+	for _, r := range runs {
+		if r.job == j.index {
+			counted++
 		}
 	}
-	return j.runs, j.report.States
+	if counted < len(j.runs) {
+		return j.runs[counted].states
+	}
+	return j.report.States
 }
 
 // complete returns what all jobs have searched completely.

@@ -44,12 +44,13 @@ func parse(tb testing.TB, text string) *scenario.Scenario {
 // summary is what must not depend on the number of jobs.
 type summary struct {
 	Schedules, Steps, States int
+	Histories, NewHistories  int
 	Complete, Err            string
 	Failures                 []string
 }
 
 func summarize(r explore.Report, err error) summary {
-	sum := summary{Schedules: r.Schedules, Steps: r.Steps, States: r.States, Complete: r.Complete, Err: fmt.Sprint(err)}
+	sum := summary{Schedules: r.Schedules, Steps: r.Steps, States: r.States, Histories: r.Histories, NewHistories: r.NewHistories, Complete: r.Complete, Err: fmt.Sprint(err)}
 	for _, f := range r.Failures {
 		sum.Failures = append(sum.Failures, fmt.Sprintf("%s, %d times:\n%s", f.Found(), f.Times, f.Scenario))
 	}
@@ -61,6 +62,11 @@ func TestJobsAgree(t *testing.T) {
 	t.Parallel()
 	faults := sim.FaultSpecs{{Name: "conflict", Rate: 0.1}, {Name: "crash", Target: "pvcontroller", Times: 1}}
 	whole := strings.Replace(lateRead, "components: pvcontroller, pvcprotection\n", "nodes: 1\n", 1) // searched in a smaller world first
+	moves, err := scenario.Find("pod-moves")
+	if err != nil {
+		t.Fatal(err)
+	}
+	expiring := moves.String() // of all components: holds of bounded length end early
 	for _, tt := range []struct {
 		name  string
 		text  string
@@ -82,6 +88,7 @@ func TestJobsAgree(t *testing.T) {
 		{"found in a shard", lateRead, explore.Config{Strategy: explore.Holds, Shard: 2, Shards: 3}, true},
 		{"found after the smaller world", whole, explore.Config{Rule: "L7", Count: 300}, true},
 		{"all failures", lateRead, explore.Config{Count: 120, KeepGoing: true, Faults: faults}, true},
+		{"expired holds", expiring, explore.Config{Count: 60}, false},
 		{"default order", "user alice\n  wait claim none Bound\n", explore.Config{}, true},
 		{"default order, all failures", "user alice\n  wait claim none Bound\n", explore.Config{KeepGoing: true}, true},
 	} {
@@ -170,6 +177,7 @@ func TestJobsErrors(t *testing.T) {
 		cfg  explore.Config
 		want string
 	}{
+		{"until dry", t.Context(), parse(t, twoByTwo), explore.Config{Jobs: 2, UntilDry: 5}, "want one job"},
 		{"script", t.Context(), script, explore.Config{Jobs: 2}, "2 jobs: it has parts in Go"},
 		{"negative", t.Context(), parse(t, twoByTwo), explore.Config{Jobs: -1}, "jobs -1: want no negative numbers"},
 		{"strategy", t.Context(), parse(t, twoByTwo), explore.Config{Jobs: 2, Strategy: "luck"}, `strategy "luck"`},

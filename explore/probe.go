@@ -1,7 +1,6 @@
 package explore
 
 import (
-	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -9,9 +8,10 @@ import (
 // A probe replays a schedule and records the alternatives.
 type probe struct {
 	*sim.ReplayStrategy
-	recordCalls bool   // records calls, too
-	choiceSteps []int  // steps with more than one alternative
-	calls       []call // the calls that were made
+	recordCalls bool           // records calls, too
+	choiceSteps []int          // steps with more than one alternative
+	calls       []call         // the calls that were made
+	taskSteps   map[string]int // the number of steps by task
 }
 
 // A call is a call in a run.
@@ -31,28 +31,10 @@ func (p *probe) Decide(d *sim.Decision) sim.Move {
 	move := p.ReplayStrategy.Decide(d)
 	if p.recordCalls && move.Event == "" {
 		a := d.Task(move.Option)
+		p.taskSteps[a.Name()]++
 		if action, calls := a.Pending(); calls {
 			p.calls = append(p.calls, call{d.Step(), a.Name(), a.Process(), action, a.IsUser()})
 		}
-	}
-	return move
-}
-
-// A stateCounter follows a strategy and counts states.
-type stateCounter struct {
-	sim.Strategy
-	states *states
-	state  *state
-}
-
-func (w *stateCounter) begin(c *cluster.Cluster) { w.state = newState(c) }
-
-// Decide counts the current state and returns the move of the strategy.
-func (w *stateCounter) Decide(d *sim.Decision) sim.Move {
-	w.states.add(w.state.now())
-	move := w.Strategy.Decide(d)
-	if move.Event == "" && !move.Stop {
-		w.state.taskRan(d.Task(move.Option).Name())
 	}
 	return move
 }

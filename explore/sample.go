@@ -11,26 +11,28 @@ import (
 // sample runs schedules drawn from seeds, with faults.
 func (e *search) sample(strategy Strategy, count int) error {
 	for i := range count * e.cfg.Shards {
-		if !e.isMine() {
-			continue
-		}
-		recording := &sim.RecordingStrategy{}
-		var err error
-		recording.Strategy, err = e.newStrategy(strategy, e.cfg.Seed+uint64(i))
-		if err != nil {
+		if err := e.drawOne(strategy, e.cfg.Seed+uint64(i)); err != nil {
 			return err
-		}
-		r, err := e.run(recording)
-		if err != nil {
-			return err
-		}
-		if e.failed(r) {
-			if err := e.found(recording.Schedule, r); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
+}
+
+// drawOne runs the schedule of a seed, with faults, if it belongs to this shard.
+func (e *search) drawOne(strategy Strategy, seed uint64) error {
+	if !e.isMine() {
+		return nil
+	}
+	recording := &sim.RecordingStrategy{}
+	var err error
+	if recording.Strategy, err = e.newStrategy(strategy, seed); err != nil {
+		return err
+	}
+	r, err := e.run(recording)
+	if err != nil || !e.failed(r) {
+		return err
+	}
+	return e.found(recording.Schedule, r)
 }
 
 // newStrategy returns the strategy of a seed. Which faults are possible at all is drawn, too: a
@@ -43,6 +45,8 @@ func (e *search) newStrategy(strategy Strategy, seed uint64) (sim.Strategy, erro
 		s = sim.NewPCT(seed, cmp.Or(e.cfg.Depth, 3), steps)
 	case POS:
 		s = sim.NewPOS(seed)
+	case Walk:
+		s = newWalk(seed, e.taskSteps)
 	default:
 		s = sim.NewRandom(seed)
 	}

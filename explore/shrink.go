@@ -55,6 +55,7 @@ func (e *search) found(schedule sim.Schedule, r *scenario.Result) error {
 	if e.smaller {
 		f.World = smallerWorld(e.scenario.Components)
 	}
+	e.noteFailure(f)
 	e.report.Failures = append(e.report.Failures, f)
 	if e.report.Failure == nil {
 		e.report.Failure = f
@@ -180,14 +181,15 @@ func (k *shrinker) fails(schedule sim.Schedule) (bool, error) {
 // shrinkToHolds looks for a schedule of one or two holds that violates the rule.
 func (k *shrinker) shrinkToHolds() error {
 	for _, d := range k.best {
-		if d.What != sim.DeviationPick && d.What != sim.DeviationHold {
+		if d.What != sim.DeviationPick && d.What != sim.DeviationHold && d.What != sim.DeviationHoldUntilIdle {
 			return nil // holds alone do not suffice
 		}
 	}
 	e := *k.search
-	e.shrinking, e.report, e.states, e.cfg.KeepGoing = true, Report{}, nil, false
+	e.shrinking, e.report, e.states, e.histories, e.cfg.KeepGoing = true, Report{}, nil, newHistories(), false
 	e.job, e.elsewhere, e.earlier = nil, 0, 0
 	e.cfg.Rule, e.cfg.Shard, e.cfg.Shards, e.cfg.Progress, e.cfg.Count = k.rule, 0, 1, nil, k.cfg.ShrinkRuns-k.runs
+	e.cfg.UntilDry, e.between = 0, nil
 	e.stepsMax = k.cfg.ShrinkRuns*shrinkRunSteps - k.steps
 	if e.cfg.Count <= 0 || e.stepsMax <= 0 {
 		k.stopped = true

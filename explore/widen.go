@@ -30,7 +30,8 @@ func (e *search) searchSmaller(strategy Strategy) error {
 	s := *e.scenario
 	s.Components = components
 	small := *e
-	small.scenario, small.smaller, small.report, small.considered, small.elsewhere = &s, true, Report{}, 0, 0
+	small.scenario, small.smaller, small.report, small.considered, small.histories = &s, true, Report{}, 0, newHistories()
+	small.elsewhere = 0
 	small.defaultRun, small.calls, small.choiceSteps = nil, nil, nil
 	small.cfg.Count = (e.cfg.Count - e.counted()) / smallShare
 	if e.cfg.Progress != nil {

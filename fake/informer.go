@@ -56,9 +56,26 @@ func newInformer(s *Server, t *table, of resourceFilter, c *sim.Process) *inform
 		server:   s, table: t, selector: of.selector, match: of.match, process: c,
 	}
 	v.task = c.DeliverFrom(t.kind.cache, deliveries{v})
+	v.OnRead(v.touch)
 	s.addReader(t, reader{c, v.task})
 	c.GateWorkers(v.HasSynced)
 	return v
+}
+
+// touch informs an observer of the world of a read of the cache. Events that do not match are applied
+// with the write, so such a cache is never behind with them.
+func (v *informer) touch(key string) {
+	if !v.process.IsObserved() {
+		return
+	}
+	part := v.table.kind.cache
+	if key != "" {
+		part += "/" + key
+	}
+	v.process.Touch(sim.AccessRead, part)
+	if v.match != nil {
+		v.process.TouchWorld(sim.AccessRead, v.table.kind.resource)
+	}
 }
 
 // deliveries are those of the events of an informer.

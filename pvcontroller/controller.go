@@ -108,6 +108,8 @@ func New(cfg Config) *Controller {
 		c.saveTimer = cfg.Process.NewTimer("save", c.startDueSaves)
 		c.dataDeleted, c.recyclerMessages = map[types.UID]bool{}, map[types.UID]map[message]bool{}
 	}
+	cfg.Process.HandlersEnqueue()
+	cfg.Process.Remembers(c.writeState)
 	c.listen(claims.Informer(), func(obj any) { c.claimQueue.Add(keyOfAny(obj)) })
 	c.listen(volumes.Informer(), func(obj any) { c.volumeQueue.Add(keyOfAny(obj)) })
 	c.listen(classes.Informer(), func(obj any) { c.classChanged(fromTombstone[*storagev1.StorageClass](obj)) })

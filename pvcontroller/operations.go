@@ -47,6 +47,7 @@ type operations struct {
 	running  map[corev1.UniqueVolumeName]*running
 	retries  *sim.Queue[queueItem] // items in back-off; in the background, since no event announces success
 	waiting  map[queueItem]bool    // items in retries
+	used     bool                  // an operation was started
 }
 
 // A running value is an operation in flight.
@@ -77,6 +78,7 @@ func newOperations(component *sim.Process, panicked func(kind string, about obje
 // start runs an operation on an object, unless one of that name runs or this kind is in back-off.
 // item is the object's key.
 func (o *operations) start(kind, name string, item queueItem, about object, run func(ctx context.Context) error) {
+	o.used = true
 	key := corev1.UniqueVolumeName(name)
 	done := func(_ executor.Outcome, err error) {
 		if panicked := (*executor.PanicError)(nil); errors.As(err, &panicked) {

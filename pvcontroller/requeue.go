@@ -11,6 +11,7 @@ import (
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
 	"github.com/volsim/volsim/internal/podclaims"
+	"github.com/volsim/volsim/sim"
 )
 
 // A change of one object can allow progress of another. The functions of this file queue the others
@@ -124,6 +125,7 @@ func isSettled(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVol
 // classChanged queues the unbound claims of a class, and those without a class if it is the
 // default.
 func (c *Controller) classChanged(class *storagev1.StorageClass) {
+	c.cfg.Process.Touch(sim.AccessWrite, sim.MemoryPart)
 	names := []string{class.Name}
 	if isDefault(class) {
 		names = append(names, "")
@@ -139,6 +141,7 @@ func (c *Controller) classChanged(class *storagev1.StorageClass) {
 // If a claim does not exist, it queues the claim's volumes, which may wait for the pod before they
 // are recycled.
 func (c *Controller) podChanged(pod *corev1.Pod) {
+	c.cfg.Process.Touch(sim.AccessWrite, sim.MemoryPart)
 	for _, key := range podclaims.Keys(pod) {
 		claim := c.claims.get(key)
 		if claim != nil && isUnbound(claim) {

@@ -84,6 +84,9 @@ func (t *Task) Process() string { return t.process.name }
 // IsUser reports whether the task stands for a user outside the control plane.
 func (t *Task) IsUser() bool { return t.class == classUser }
 
+// InFlight reports whether the task is in the middle of a piece of work.
+func (t *Task) InFlight() bool { return t.state != stateIdle }
+
 // Pending returns the call at which the task is suspended, and whether it is suspended at one.
 func (t *Task) Pending() (trace.Action, bool) { return t.pendingCall, t.state == stateSuspended }
 

@@ -39,6 +39,8 @@ type engine interface {
 	record(task string, action trace.Action, out trace.Outcome, took time.Duration)
 	currentTask(p *Process) string
 	check(p *Process, action trace.Action) error
+	access(a Access)
+	observed() bool
 	isClosed() bool
 	Now() time.Time
 	Context() context.Context
@@ -64,6 +66,11 @@ type Process struct {
 	onCrash   []func()       // see OnCrash
 
 	gates []func() bool // all must have held once before a worker is ready
+
+	handlersEnqueue bool // see HandlersEnqueue
+	remembers       bool // see Remembers
+	memory          func(StateWriter)
+	queues          []queueState
 
 	// in order of registration
 	tasks   []*Task // in order of registration

@@ -68,6 +68,7 @@ func NewQueue[K comparable](p *Process, cfg QueueConfig) *Queue[K] {
 		cfg.BackoffMax = backoffMax
 	}
 	q := &Queue[K]{process: p, cfg: cfg}
+	p.queues = append(p.queues, q)
 	newTimer := p.NewTimer
 	if cfg.Background {
 		newTimer = p.NewBackgroundTimer
@@ -111,14 +112,31 @@ func keyText[K comparable](key K) string {
 // Add queues a key.
 func (q *Queue[K]) Add(key K) {
 	if _, ok := q.dirty[key]; ok {
+		q.touch(AccessRead, key)
 		return
 	}
 	if q.dirty == nil {
 		q.dirty, q.working = map[K]struct{}{}, map[K]struct{}{}
 	}
 	q.dirty[key] = struct{}{}
+	q.touch(AccessWrite, key)
 	if _, ok := q.working[key]; !ok {
-		q.order = append(q.order, key)
+		q.append(key)
+	}
+}
+
+// append queues a key as the last one.
+func (q *Queue[K]) append(key K) {
+	q.order = append(q.order, key)
+	if q.process.host.observed() {
+		q.process.Touch(AccessWrite, "queue "+q.cfg.Name+" tail")
+	}
+}
+
+// touch informs an AccessObserver of a use of what the queue has of a key.
+func (q *Queue[K]) touch(kind AccessKind, key K) {
+	if q.process.host.observed() {
+		q.process.Touch(kind, "queue "+q.cfg.Name+"/"+keyText(key))
 	}
 }
 
@@ -129,6 +147,7 @@ func (q *Queue[K]) AddAfter(key K, d time.Duration) {
 		return
 	}
 	q.seq++
+	q.touch(AccessWrite, key)
 	heap.Push(&q.later, delayed[K]{key: key, at: q.process.Now().Add(d), seq: q.seq})
 	q.timer.ResetAt(q.later[0].at)
 }
@@ -149,6 +168,7 @@ func (q *Queue[K]) AddRateLimited(key K) {
 // Cancel removes a key whose time has not come, and reports whether there was one. A key that waits
 // for a worker stays.
 func (q *Queue[K]) Cancel(key K) bool {
+	q.touch(AccessWrite, key)
 	had := len(q.later)
 	q.later = slices.DeleteFunc(q.later, func(d delayed[K]) bool { return d.key == key })
 	if len(q.later) == had {
@@ -190,11 +210,21 @@ func (q *Queue[K]) missed(beats func(key any) bool) (time.Time, bool) {
 }
 
 // Len returns the number of keys that wait for a worker.
-func (q *Queue[K]) Len() int { return len(q.order) }
+func (q *Queue[K]) Len() int {
+	if q.process.host.observed() {
+		q.process.Touch(AccessWrite, "queue "+q.cfg.Name+" tail")
+		q.process.Touch(AccessWrite, "queue "+q.cfg.Name+" head")
+	}
+	return len(q.order)
+}
 
 func (q *Queue[K]) get() K {
 	key := q.order[0]
 	q.order = q.order[1:]
+	q.touch(AccessWrite, key)
+	if q.process.host.observed() {
+		q.process.Touch(AccessWrite, "queue "+q.cfg.Name+" head")
+	}
 	q.working[key] = struct{}{}
 	delete(q.dirty, key)
 	return key
@@ -202,8 +232,9 @@ func (q *Queue[K]) get() K {
 
 func (q *Queue[K]) done(key K) {
 	delete(q.working, key)
+	q.touch(AccessWrite, key)
 	if _, ok := q.dirty[key]; ok {
-		q.order = append(q.order, key)
+		q.append(key)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // A Deviation is one difference between a schedule and the default order, at one step.
 type Deviation struct {
 	Step    int
-	What    string // "hold", "pick", "event", or the text form of a Fault
+	What    string // "hold", "hold until idle", "pick", "event", or the text form of a Fault
 	Subject string // the task that is held or picked or whose call fails; the event
 }
 
@@ -20,11 +20,17 @@ const (
 	DeviationHold  = "hold"  // the task that would run runs last, for a bounded number of decisions
 	DeviationPick  = "pick"  // another task runs than in the default order
 	DeviationEvent = "event" // an event is injected
+
+	DeviationHoldUntilIdle = "hold until idle" // the task that would run runs when no other task can
 )
 
 // holdSteps is the number of decisions for which a held task runs last. A hold ends, so that other
 // tasks, which may never come to rest, do not starve it.
 const holdSteps = 60
+
+// idleHoldSteps is the bound for a task that is held until no other task can run: a world in which the
+// others never come to rest is a livelock without it, too.
+const idleHoldSteps = 5_000
 
 // String returns the text form: "14 hold: pvcprotection/cache pods".
 func (d Deviation) String() string { return fmt.Sprintf("%d %s: %s", d.Step, d.What, d.Subject) }
@@ -40,7 +46,7 @@ func ParseDeviation(s string) (Deviation, error) {
 	if !found || subject == "" {
 		return Deviation{}, fmt.Errorf("deviation %q: want STEP WHAT: SUBJECT", s)
 	}
-	if what != DeviationHold && what != DeviationPick && what != DeviationEvent {
+	if !slices.Contains([]string{DeviationHold, DeviationHoldUntilIdle, DeviationPick, DeviationEvent}, what) {
 		if _, err := ParseFault(what); err != nil {
 			return Deviation{}, fmt.Errorf("deviation %q: want hold, pick, event or a fault: %w", s, err)
 		}
@@ -85,13 +91,14 @@ type ReplayStrategy struct {
 	held      map[*Task]hold
 	holds     int
 	decisions int // decisions with more than one task
+	expired   bool
 	mismatch  string
 }
 
 // A hold describes a task that is held.
 type hold struct {
 	rank  int // a task that is held later runs later
-	since int
+	until int // number of decisions after which it ends
 }
 
 // NewReplayStrategy returns the Strategy of a schedule. A hold or a fault without a subject applies
@@ -141,14 +148,14 @@ func (r *ReplayStrategy) apply(d *Decision, v Deviation, move *Move) {
 		}
 		move.Event = v.Subject
 		r.applied = append(r.applied, v)
-	case DeviationHold:
+	case DeviationHold, DeviationHoldUntilIdle:
 		t := d.Task(move.Option)
 		if v.Subject != "" && label(d, move.Option) != v.Subject {
 			r.recordMismatch(v, "the next task is "+label(d, move.Option))
 			return
 		}
 		r.recordApplied(d, v, move.Option)
-		r.hold(t)
+		r.hold(t, v.What)
 		move.Option = r.firstRunnable(d)
 	case DeviationPick:
 		i := find(d, v.Subject)
@@ -182,19 +189,27 @@ func (r *ReplayStrategy) recordMismatch(v Deviation, why string) {
 	}
 }
 
-func (r *ReplayStrategy) hold(t *Task) {
+func (r *ReplayStrategy) hold(t *Task, what string) {
 	if r.held == nil {
 		r.held = map[*Task]hold{}
 	}
 	r.holds++
-	r.held[t] = hold{rank: r.holds, since: r.decisions}
+	lasts := holdSteps
+	if what == DeviationHoldUntilIdle {
+		lasts = idleHoldSteps
+	}
+	r.held[t] = hold{rank: r.holds, until: r.decisions + lasts}
 }
+
+// Expired reports whether a hold has ended although other tasks could run.
+func (r *ReplayStrategy) Expired() bool { return r.expired }
 
 // release ends the holds that have lasted long enough.
 func (r *ReplayStrategy) release() {
 	for t, h := range r.held { // independent of the order
-		if r.decisions-h.since > holdSteps {
+		if r.decisions > h.until {
 			delete(r.held, t)
+			r.expired = true
 		}
 	}
 }

@@ -39,6 +39,7 @@ type Stepped struct {
 	max      int
 	callers  bool // records the stacks of calls
 
+	processes     []*Process
 	tasks         []*Task    // in order of registration
 	timers        []*Timer   // armed ones, in no order
 	watchdogs     []*Timer   // all, of live processes
@@ -59,6 +60,7 @@ type Stepped struct {
 	changes       int // number of changes outside the processes: what polls look for
 	stopped       bool
 	guard         guard
+	observer      AccessObserver // the strategy, if it is one
 }
 
 // SteppedConfig configures NewStepped. The zero value follows the default order.
@@ -87,6 +89,7 @@ func NewStepped(cfg SteppedConfig) *Stepped {
 	if s.max == 0 {
 		s.max = stepsMax
 	}
+	s.observer, _ = s.strategy.(AccessObserver)
 	s.guard.own()
 	s.pool = cfg.Pool
 	if s.pool == nil {
@@ -96,11 +99,16 @@ func NewStepped(cfg SteppedConfig) *Stepped {
 }
 
 // SetStrategy replaces the Strategy and restarts the step count that the strategy sees.
-func (s *Stepped) SetStrategy(strategy Strategy) { s.strategy, s.strategyStart = strategy, s.steps }
+func (s *Stepped) SetStrategy(strategy Strategy) {
+	s.strategy, s.strategyStart = strategy, s.steps
+	s.observer, _ = strategy.(AccessObserver)
+}
 
 // Process adds a process.
 func (s *Stepped) Process(name string) *Process {
-	return &Process{name: name, host: s}
+	p := &Process{name: name, host: s}
+	s.processes = append(s.processes, p)
+	return p
 }
 
 // ExternalCaller returns the caller for code outside all processes. On the goroutine that runs the
@@ -264,6 +272,9 @@ func (s *Stepped) runTask(t *Task) {
 	t.lastRun = s.steps
 	s.touch(t.process)
 	s.current = t
+	if s.observer != nil {
+		s.observeMemory(t)
+	}
 	switch {
 	case t.inline:
 		if t.timer != nil {

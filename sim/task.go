@@ -39,8 +39,9 @@ type Task struct {
 	source  lagging // nil: ready and step are used
 	ready   func() bool
 	step    func(ctx context.Context)
-	once    bool // ends after one step
-	inline  bool // never suspends, so it needs no coroutine
+	once    bool   // ends after one step
+	inline  bool   // never suspends, so it needs no coroutine
+	memory  string // the part of the process's memory that its steps use; "": all that has no name
 	// beats, if not nil, reports whether a queue of heartbeats has a key. The writes of its worker are
 	// not changes for polls; see QueueConfig.Heartbeat.
 	beats func(key any) bool

@@ -35,6 +35,7 @@ type exploreOptions struct {
 	shard     string
 	jobs      int
 	states    bool
+	untilDry  int
 	out       string
 	json      bool
 	quiet     bool
@@ -55,13 +56,18 @@ func newExplore() *cobra.Command {
 			"The search is deterministic: the same command finds the same failure on every machine, with any number of jobs\n" +
 			"(exhaustive: with the same number).\n\n" +
 			"Strategies:\n" +
-			"  portfolio   a mix of strategies, from the simplest schedules to randomized ones\n" +
+			"  portfolio   holds, faults and restarts one at a time, in turn with pos, walk and pct\n" +
 			"  holds       every schedule with at most --depth held tasks\n" +
 			"  restarts    one component crashes, at each of its calls in turn\n" +
 			"  faults      one call fails, each call in turn\n" +
 			"  exhaustive  every order of events; with --depth, every order with at most that many deviations\n" +
-			"  pct, pos, random\n" +
+			"              Without --depth it ends only in small worlds: it runs no order twice that differs only in steps\n" +
+			"              that do not depend on each other, and continues each state once. When all orders have passed,\n" +
+			"              it also runs those with one of the faults.\n" +
+			"  pos, walk, pct, random\n" +
 			"              randomized schedules\n\n" +
+			"A history is what a schedule looks like to the invariants: the order of all changes, and what each request met.\n" +
+			"Many schedules have the same history. When new ones are rare, a search repeats itself: see --until-dry.\n\n" +
 			"Exit status: 0 no failure, 1 failure found, 2 invalid command line or scenario, 130 interrupted.",
 		Example: "  volsim explore --list\n" +
 			"  volsim explore two-claims-two-volumes --strategy holds --depth 2\n" +
@@ -96,7 +102,8 @@ func newExplore() *cobra.Command {
 	f.BoolVar(&o.keepGoing, "keep-going", false, "continue after a failure and count failures per rule")
 	f.StringVar(&o.shard, "shard", "1/1", "run shard `K/N` of the schedules, from 1/N to N/N")
 	f.IntVar(&o.jobs, "jobs", 0, fmt.Sprintf("number of `N` jobs that share the schedules, each on one core (default the number of cores,\n"+
-		"at most %d; 1 with --states or exhaustive, since jobs may visit the same states)", jobsMax))
+		"at most %d; 1 with --states, --until-dry or exhaustive, since jobs may visit the same states)", jobsMax))
+	f.IntVar(&o.untilDry, "until-dry", 0, "end after so many schedules in a row without a new history")
 	f.BoolVar(&o.states, "states", false, "count distinct states; slows down the search")
 	f.StringVar(&o.out, "out", ".", "`directory` for saved failures")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")
@@ -115,7 +122,7 @@ const jobsMax = 32
 // defaultJobs returns the number of jobs of a search: one for each core. With several jobs a state
 // may be visited and counted several times.
 func (o exploreOptions) defaultJobs() int {
-	if o.states || o.strategy == string(explore.Exhaustive) {
+	if o.states || o.untilDry > 0 || o.strategy == string(explore.Exhaustive) {
 		return 1
 	}
 	return min(runtime.GOMAXPROCS(0), jobsMax)
@@ -168,7 +175,7 @@ func loadScenario(ctx context.Context, name string, note io.Writer) (*scenario.S
 func (o exploreOptions) config() (explore.Config, error) {
 	cfg := explore.Config{
 		Strategy: explore.Strategy(o.strategy), Depth: o.depth, Count: o.count, Seed: o.seed, NoFaults: o.noFaults,
-		Restarts: o.restarts, Rule: o.rule, KeepGoing: o.keepGoing, States: o.states, Jobs: o.jobs,
+		Restarts: o.restarts, Rule: o.rule, KeepGoing: o.keepGoing, States: o.states, UntilDry: o.untilDry, Jobs: o.jobs,
 	}
 	var err error
 	if cfg.Faults, err = sim.ParseFaultSpecs(o.faults); err != nil {
@@ -182,6 +189,9 @@ func (o exploreOptions) config() (explore.Config, error) {
 	}
 	if o.jobs < 1 {
 		return cfg, usage(fmt.Errorf("invalid number of jobs %d: want at least 1", o.jobs))
+	}
+	if o.untilDry < 0 {
+		return cfg, usage(fmt.Errorf("invalid --until-dry %d: want no negative number", o.untilDry))
 	}
 	return cfg, nil
 }
@@ -252,6 +262,10 @@ type searchResult struct {
 	Schedules   int            `json:"schedules"`
 	Steps       int            `json:"steps"`
 	States      int            `json:"states,omitempty"`
+	Left        int            `json:"alternatives_left,omitempty"` // of an exhaustive search, at least
+	Histories   int            `json:"histories"`
+	New         int            `json:"new_histories_in_last_100"`
+	Dry         bool           `json:"dry,omitempty"` // it ended by --until-dry
 	Seconds     float64        `json:"seconds"`
 	Rate        float64        `json:"schedules_per_second"`
 	Complete    string         `json:"complete,omitempty"`
@@ -277,6 +291,7 @@ type foundFailure struct {
 // are not saved.
 func (f *searchResult) add(r explore.Report, dir string) (unsaved error) {
 	f.Schedules, f.Steps, f.States, f.Complete = r.Schedules, r.Steps, r.States, r.Complete
+	f.Left, f.Histories, f.New, f.Dry = r.Left, r.Histories, r.NewHistories, r.Dry
 	if f.Seconds > 0 {
 		f.Rate = float64(int(float64(r.Schedules) / f.Seconds))
 	}
@@ -313,7 +328,8 @@ func (f *searchResult) print(out io.Writer) {
 				one.File, one.Picture, filepath.ToSlash(one.File))
 		}
 	}
-	fmt.Fprintf(out, "%s, %d steps", pluralize(f.Schedules, "schedule"), f.Steps)
+	fmt.Fprint(out, pluralize(f.Schedules, "schedule"), ", ", describeHistories(f.Histories, f.New, f.Schedules))
+	fmt.Fprintf(out, ", %d steps", f.Steps)
 	if f.States > 0 {
 		fmt.Fprintf(out, ", %d states", f.States)
 	}
@@ -334,7 +350,22 @@ func (f *searchResult) print(out io.Writer) {
 	if f.Complete != "" {
 		words = append(words, f.Complete)
 	}
+	if f.Dry {
+		words = append(words, "ended, since no new history was seen")
+	}
+	if f.Left > 0 {
+		words = append(words, "ended before all orders were run: at least "+pluralize(f.Left, "alternative")+" left")
+	}
 	fmt.Fprintln(out, strings.Join(words, "; "))
+}
+
+// describeHistories describes how many histories a search has seen: "312 histories, 4 new in the last 100".
+func describeHistories(all, recent, schedules int) string {
+	words := strings.ReplaceAll(pluralize(all, "history"), "historys", "histories")
+	if schedules > 100 {
+		words += fmt.Sprintf(", %d new in the last 100", recent)
+	}
+	return words
 }
 
 func describeDeviations(n int) string {

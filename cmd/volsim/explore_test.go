@@ -61,7 +61,7 @@ func TestExploreReportsCompleteness(t *testing.T) {
 	if status != 0 || errs != "" || !strings.HasSuffix(out, "no failure with at most 1 hold\n") {
 		t.Errorf("status %d, stderr %q:\n%s", status, errs, out)
 	}
-	if !regexp.MustCompile(`^\d+ schedules, \d+ steps, \d+ states in [0-9.]+m?s, \d+ schedules/s: `).MatchString(out) {
+	if !regexp.MustCompile(`^\d+ schedules, \d+ histories, \d+ steps, \d+ states in [0-9.]+m?s, \d+ schedules/s: `).MatchString(out) {
 		t.Errorf("summary:\n%s", out)
 	}
 }

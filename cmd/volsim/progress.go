@@ -46,6 +46,7 @@ func (p *progress) report(r explore.Report) {
 
 func (p *progress) line(r explore.Report) string {
 	line := fmt.Sprintf("%d schedules, %.0f schedules/s", r.Schedules, float64(r.Schedules)/p.elapsed().Seconds())
+	line += ", " + describeHistories(r.Histories, r.NewHistories, r.Schedules)
 	if p.states {
 		line += fmt.Sprintf(", %d states", r.States)
 	}

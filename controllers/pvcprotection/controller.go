@@ -55,6 +55,8 @@ func New(cfg Config) {
 		queue:  sim.NewQueue[string](cfg.Process, sim.QueueConfig{Name: "pvcprotection"}),
 	}
 	podclaims.AddIndex(c.pods)
+	cfg.Process.HandlersEnqueue()
+	cfg.Process.Remembers(nil)
 	_, claimErr := claims.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { c.claimChanged(obj.(*corev1.PersistentVolumeClaim)) },
 		UpdateFunc: func(_, obj any) { c.claimChanged(obj.(*corev1.PersistentVolumeClaim)) },

@@ -44,6 +44,8 @@ func New(cfg Config) {
 		lister: volumes.Lister(),
 		queue:  sim.NewQueue[string](cfg.Process, sim.QueueConfig{Name: "pvprotection"}),
 	}
+	cfg.Process.HandlersEnqueue()
+	cfg.Process.Remembers(nil)
 	_, err := volumes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { c.changed(obj.(*corev1.PersistentVolume)) },
 		UpdateFunc: func(_, obj any) { c.changed(obj.(*corev1.PersistentVolume)) },

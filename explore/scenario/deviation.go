@@ -12,7 +12,7 @@ import (
 // describeDeviation describes the effect of a deviation. later are the records from its step on.
 func describeDeviation(d sim.Deviation, later []trace.Record) string {
 	switch d.What {
-	case sim.DeviationHold:
+	case sim.DeviationHold, sim.DeviationHoldUntilIdle:
 		return describeHold(d.Subject, later)
 	case sim.DeviationPick:
 		return trace.DescribeTask(d.Subject) + " is scheduled out of order"

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -44,6 +45,8 @@ type Recorder struct {
 	queue   *sim.Queue[wake]      // one key; nil unless Config.Periodic
 	// makes names unique if the clock stands still; starts at another number for each source
 	seq int64
+	// number of events that were added to pending, and taken from it
+	added, taken int
 }
 
 // wake is the only key of a queue.
@@ -69,7 +72,7 @@ func New(cfg Config) *Recorder {
 	h.Write([]byte(cfg.Source + "/" + cfg.Host))
 	r := &Recorder{cfg: cfg, known: map[key]*corev1.Event{}, seq: int64(h.Sum32()%1000) * 1000}
 	if !cfg.Periodic {
-		cfg.Process.Worker("events", func() bool { return len(r.pending) > 0 }, r.write)
+		cfg.Process.WorkerOf("events", "events", func() bool { return len(r.pending) > 0 }, r.write)
 		return r
 	}
 	r.seq += 500 // a process may have another recorder of the same source
@@ -116,7 +119,18 @@ func (r *Recorder) Event(object runtime.Object, eventType, reason, message strin
 		ReportingController: r.cfg.Source,
 		ReportingInstance:   r.cfg.Host,
 	})
+	r.touchList("tail", r.added)
+	r.added++
 	r.wakeUp()
+}
+
+// touchList informs an observer of a use of one end of the list, and of an event in it: to add one and
+// to take another make no difference to each other.
+func (r *Recorder) touchList(end string, event int) {
+	if r.cfg.Process.IsObserved() {
+		r.cfg.Process.Touch(sim.AccessWrite, "events "+end)
+		r.cfg.Process.Touch(sim.AccessWrite, "events/"+strconv.Itoa(event))
+	}
 }
 
 // name returns the next name for an event about an object. Like upstream's, it consists of the
@@ -144,6 +158,8 @@ func (r *Recorder) AnnotatedEventf(
 func (r *Recorder) write(ctx context.Context) {
 	event := r.pending[0]
 	r.pending = r.pending[1:]
+	r.touchList("head", r.taken)
+	r.taken++
 	k := keyOf(event)
 	if known, ok := r.known[k]; ok {
 		if r.incrementCount(ctx, k, known, event) {
@@ -154,6 +170,8 @@ func (r *Recorder) write(ctx context.Context) {
 	if apierrors.IsAlreadyExists(err) {
 		event.Name = r.name(event.InvolvedObject.Name)
 		r.pending = append(r.pending, event)
+		r.touchList("tail", r.added)
+		r.added++
 		return
 	}
 	if err != nil {

@@ -49,6 +49,10 @@ func New(name string) *Informer {
 	return &Informer{laterMethods: neverRun(), FIFO: cache.NewFIFO(cache.MetaNamespaceKeyFunc), name: name}
 }
 
+// OnRead sets a function that is called before each read of the cache, with the key of the object, or
+// "" if the read may concern any. It must be set before the cache is read.
+func (v *Informer) OnRead(f func(key string)) { v.indexer.onRead = f }
+
 // Fill applies the first list without calling handlers.
 func (v *Informer) Fill(all []any, revision string) {
 	v.revision = revision

@@ -20,6 +20,14 @@ type indexer struct {
 	items    btree.Map[string, any] // guarded by mu
 	indices  map[string]index       // guarded by mu: by name
 	revision string                 // guarded by mu: the latest one
+	onRead   func(key string)       // see Informer.OnRead; nil: nothing
+}
+
+// read reports a read of an object, or with "" of all.
+func (x *indexer) read(key string) {
+	if x.onRead != nil {
+		x.onRead(key)
+	}
 }
 
 // index maps the values of an index function to keys.
@@ -122,6 +130,7 @@ func (x *indexer) Resync() error { return nil }
 
 // List returns the objects, sorted by key.
 func (x *indexer) List() []any {
+	x.read("")
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return x.items.Values()
@@ -136,6 +145,7 @@ func (x *indexer) size() int {
 
 // ListKeys returns the keys, sorted.
 func (x *indexer) ListKeys() []string {
+	x.read("")
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return x.items.Keys()
@@ -152,6 +162,7 @@ func (x *indexer) Get(obj any) (any, bool, error) {
 
 // GetByKey returns the object of a key.
 func (x *indexer) GetByKey(key string) (any, bool, error) {
+	x.read(key)
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	obj, ok := x.items.Get(key)
@@ -185,6 +196,7 @@ func (x *indexer) Index(name string, obj any) ([]any, error) {
 
 // ByIndex returns the objects with a value of an index, sorted by key.
 func (x *indexer) ByIndex(name, value string) ([]any, error) {
+	x.read("")
 	if name == cache.NamespaceIndex {
 		var objects []any
 		x.scan(value, func(_ string, obj any) { objects = append(objects, obj) })
@@ -199,6 +211,7 @@ func (x *indexer) ByIndex(name, value string) ([]any, error) {
 
 // IndexKeys returns the keys of the objects with a value of an index, sorted.
 func (x *indexer) IndexKeys(name, value string) ([]string, error) {
+	x.read("")
 	if name == cache.NamespaceIndex {
 		var keys []string
 		x.scan(value, func(key string, _ any) { keys = append(keys, key) })
@@ -234,6 +247,7 @@ func (x *indexer) scan(namespace string, f func(key string, obj any)) {
 
 // ListIndexFuncValues returns the values of an index, sorted.
 func (x *indexer) ListIndexFuncValues(name string) []string {
+	x.read("")
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	if name != cache.NamespaceIndex {

@@ -1,0 +1,361 @@
+package explore
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/sim/trace"
+)
+
+// A knowledge numbers the states of a world. The number of a state follows from what each part of the
+// world knows, not from the order in which it got to know it:
+//
+//   - of each object, the contents that it had one after the other, since rules remember them;
+//   - of each cache, the events that it has not taken in: what it contains follows from them;
+//   - of each queue, its keys;
+//   - of each task in flight, the call at which it is suspended, and what it has read since it began;
+//   - of each process, what it keeps in memory. If it does not say (see sim.Process.Remembers), all that
+//     its tasks have read counts, in order;
+//   - of the devices, the calls that changed them, in order.
+//
+// A resourceVersion is numbered by what it means: the content of the object, and whether it has been
+// written since. UIDs are numbered by object. So two states with one number differ in names that
+// nothing depends on.
+type knowledge struct {
+	cluster *cluster.Cluster
+	host    *sim.Stepped
+
+	objects   map[string]*objectVersions
+	logs      map[string][]version // by resource
+	revisions map[string]version   // by resourceVersion
+	uids      []uidName
+	caches    map[string]*cacheKnowledge // by task
+	tasks     map[string]*taskKnowledge
+	opaque    map[string]uint64 // by process
+	devices   uint64
+	objectSum uint64
+
+	step    int    // that runs
+	task    string // that runs
+	process string
+	enqueue bool // the step is a delivery whose handlers only enqueue
+}
+
+// A version is an object as it was after one of its writes.
+type version struct {
+	object   string
+	ordinal  int // of the write
+	content  uint64
+	revision int64
+}
+
+// objectVersions are the versions of an object.
+type objectVersions struct {
+	latest version
+	chain  uint64 // all contents
+	seen   int    // number of times that an object of that name was created
+}
+
+type uidName struct{ uid, name string }
+
+// A cacheKnowledge is what an informer has taken in.
+type cacheKnowledge struct {
+	resource string
+	position int // in the log of the resource
+	objects  map[string]version
+}
+
+// A taskKnowledge is what a task in flight has read.
+type taskKnowledge struct {
+	chain    uint64
+	versions []version // that may be older than the stored ones
+}
+
+func newKnowledge(c *cluster.Cluster) *knowledge {
+	k := &knowledge{
+		cluster: c, host: c.Host().(*sim.Stepped),
+		objects: map[string]*objectVersions{}, logs: map[string][]version{}, revisions: map[string]version{},
+		caches: map[string]*cacheKnowledge{}, tasks: map[string]*taskKnowledge{}, opaque: map[string]uint64{},
+	}
+	c.Server().OnCommit(k.commit)
+	c.Trace().Watch(k.record)
+	k.findCaches()
+	return k
+}
+
+// findCaches finds the informers of the world.
+func (k *knowledge) findCaches() {
+	for _, task := range k.host.Tasks() {
+		if _, name, _ := strings.Cut(task, "/"); strings.HasPrefix(name, "cache ") && k.caches[task] == nil {
+			resource := strings.TrimPrefix(name, "cache ")
+			k.caches[task] = &cacheKnowledge{resource: resource, objects: map[string]version{}}
+		}
+	}
+}
+
+// begin says that a task makes a step.
+func (k *knowledge) begin(step int, t *sim.Task) {
+	k.step, k.task, k.process = step, t.Name(), t.Process()
+	_, name, _ := strings.Cut(k.task, "/")
+	k.enqueue = strings.HasPrefix(name, "cache ")
+	if !t.InFlight() {
+		delete(k.tasks, k.task)
+	}
+	if !k.enqueue {
+		k.learn(mix(0, k.task))
+	}
+}
+
+// learn says that the running task has read something.
+func (k *knowledge) learn(what uint64, versions ...version) {
+	if k.enqueue {
+		return
+	}
+	t := k.tasks[k.task]
+	if t == nil {
+		t = &taskKnowledge{}
+		k.tasks[k.task] = t
+	}
+	t.chain = finish(t.chain*31 + what)
+	t.versions = append(t.versions, versions...)
+	k.opaque[k.process] = finish(k.opaque[k.process]*31 + what)
+}
+
+// Access says that the running step reads a cache.
+func (k *knowledge) Access(a sim.Access) {
+	if a.Part == sim.MemoryPart && k.enqueue { // a delivery that uses memory
+		k.enqueue = false
+		k.learn(mix(0, k.task))
+	}
+	if a.Kind != sim.AccessRead || !strings.HasPrefix(a.Part, "cache ") {
+		return
+	}
+	name, key, one := strings.Cut(a.Part, "/")
+	cache := k.caches[a.Process+"/"+name]
+	if cache == nil {
+		return
+	}
+	if one {
+		v := cache.objects[key]
+		k.learn(mix(v.content, key), v)
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(cache.objects)) {
+		v := cache.objects[key]
+		k.learn(mix(v.content, key), v)
+	}
+}
+
+// commit notes a write to the API server.
+func (k *knowledge) commit(e fake.Commit) {
+	if e.Resource == resourceEvents {
+		return
+	}
+	name := objectOf(e)
+	o := k.objects[name]
+	if o == nil {
+		o = &objectVersions{latest: version{object: name}}
+		k.objects[name] = o
+	} else {
+		k.objectSum -= mix(o.chain, name)
+	}
+	if e.Type == watch.Added {
+		o.seen++
+		k.uids = append(k.uids, uidName{string(e.After.GetUID()), name + "~" + strconv.Itoa(o.seen)})
+	}
+	content := mix(0, "gone")
+	if e.Type != watch.Deleted {
+		content = k.contentOf(e.After)
+	}
+	o.latest = version{name, o.latest.ordinal + 1, content, e.Revision}
+	o.chain = finish(o.chain*31 + content)
+	k.objectSum += mix(o.chain, name)
+	k.logs[e.Resource] = append(k.logs[e.Resource], o.latest)
+	k.revisions[strconv.FormatInt(e.Revision, 10)] = o.latest
+}
+
+// versionField is a resourceVersion in an object, of its own or of one that it refers to.
+var versionField = regexp.MustCompile(`"resourceVersion":"[0-9]*"`)
+
+// contentOf returns the hash of what an object means.
+func (k *knowledge) contentOf(obj fake.Object) uint64 {
+	text, err := json.Marshal(obj)
+	if err != nil {
+		return 0
+	}
+	own := obj.GetResourceVersion()
+	words := versionField.ReplaceAllStringFunc(string(text), func(field string) string {
+		version := strings.Trim(strings.TrimPrefix(field, `"resourceVersion":`), `"`)
+		if version == own {
+			return ""
+		}
+		return strconv.FormatUint(k.revisions[version].content, 10) // of another object
+	})
+	for _, u := range k.uids {
+		words = strings.ReplaceAll(words, u.uid, u.name)
+	}
+	return mix(0, words)
+}
+
+// record notes what the running task does.
+func (k *knowledge) record(r trace.Record) {
+	if r.HostStep != k.step {
+		return
+	}
+	resource, name, _ := strings.Cut(r.Object, "/")
+	switch r.Kind {
+	case trace.KindDeliver:
+		k.deliver(r, resource, name)
+	case trace.KindAPI:
+		what := mix(mix(0, r.Verb), r.Object)
+		if r.Err != nil {
+			k.learn(mix(what, r.Err.Error()))
+			return
+		}
+		if r.Verb != "list" {
+			v := k.revisions[versionOf(r)]
+			k.learn(what^v.content, v)
+			return
+		}
+		for _, object := range slices.Sorted(maps.Keys(k.objects)) {
+			if strings.HasPrefix(object, resource+"/") {
+				v := k.objects[object].latest
+				k.learn(mix(what^v.content, object), v)
+			}
+		}
+	case trace.KindDriver:
+		what := mix(mix(0, r.Verb), r.Object)
+		if !r.Read {
+			k.devices = finish(k.devices*31 + what)
+		}
+		if r.Err != nil {
+			what = mix(what, r.Err.Error())
+		}
+		k.learn(what ^ k.devices)
+	case trace.KindEvent:
+		k.devices = finish(k.devices*31 + mix(mix(0, r.Verb), r.Object))
+		k.findCaches()
+	case trace.KindWork, trace.KindTimer, trace.KindWait, trace.KindSleep:
+		k.learn(mix(mix(0, r.Verb), r.Object+r.Detail))
+	}
+}
+
+// deliver notes that a cache has taken in an event or a list.
+func (k *knowledge) deliver(r trace.Record, resource, key string) {
+	cache := k.caches[r.Task]
+	if cache == nil {
+		return
+	}
+	log := k.logs[resource]
+	if r.Verb == "LIST" {
+		cache.list(log, revisionOf(r))
+		return
+	}
+	v := k.revisions[versionOf(r)]
+	for cache.position < len(log) && log[cache.position] != v {
+		cache.position++
+	}
+	cache.position = min(cache.position+1, len(log))
+	cache.objects[key] = v
+	if !k.enqueue {
+		k.learn(mix(v.content, r.Object), v)
+	}
+}
+
+// list notes that a cache has listed, perhaps an older state.
+func (c *cacheKnowledge) list(log []version, revision int64) {
+	c.position = 0
+	clear(c.objects)
+	for c.position < len(log) && log[c.position].revision <= revision {
+		v := log[c.position]
+		c.objects[v.object[len(c.resource)+1:]] = v
+		c.position++
+	}
+}
+
+// number returns the number of the state.
+func (k *knowledge) number() uint64 {
+	w := stateSum{knowledge: k}
+	k.host.WriteState(&w)
+	w.end()
+	sum := w.sum + k.objectSum + finish(k.devices) + finish(uint64(k.host.Now().UnixNano()))
+	for task, cache := range k.caches {
+		log := k.logs[cache.resource]
+		n := uint64(0)
+		for _, v := range log[cache.position:] {
+			n = finish(n*31 + mix(v.content, v.object))
+		}
+		// What is behind may be cached in one of several versions.
+		for _, v := range log[cache.position:] {
+			held := cache.objects[v.object[len(cache.resource)+1:]]
+			n = finish(n*31 + held.content)
+		}
+		sum += mix(n, task)
+	}
+	return sum
+}
+
+// meaning returns the number of a version: its content, and how many writes there were since.
+func (k *knowledge) meaning(v version) uint64 {
+	if v.object == "" {
+		return 0
+	}
+	return finish(v.content + uint64(k.objects[v.object].latest.ordinal-v.ordinal))
+}
+
+// A stateSum is the sum of the hashes of the parts of a state.
+type stateSum struct {
+	*knowledge
+	sum     uint64
+	process string
+	part    uint64
+	open    bool
+}
+
+func (w *stateSum) end() {
+	if w.open {
+		w.sum += finish(w.part)
+	}
+}
+
+// Part begins a part. That of a task in flight includes what it has read.
+func (w *stateSum) Part(process, name string) {
+	w.end()
+	w.process, w.part, w.open = process, mix(mix(0, process), name), true
+	if task, in := strings.CutPrefix(name, "task "); in {
+		if task != "" {
+			task = "/" + task
+		}
+		if t := w.tasks[process+task]; t != nil {
+			w.part = finish(w.part + t.chain)
+			for _, v := range t.versions {
+				w.part = finish(w.part*31 + w.meaning(v))
+			}
+		}
+	}
+}
+
+// Text adds a word.
+func (w *stateSum) Text(word string) {
+	for _, u := range w.uids {
+		word = strings.ReplaceAll(word, u.uid, u.name)
+	}
+	w.part = mix(w.part, word)
+}
+
+// Unknown adds all that the process has read, in order.
+func (w *stateSum) Unknown() { w.part = finish(w.part + w.opaque[w.process]) }
+
+// Version adds an object.
+func (w *stateSum) Version(object, resourceVersion string) {
+	w.part = mix(w.part^w.meaning(w.revisions[resourceVersion]), object)
+}

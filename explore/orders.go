@@ -1,0 +1,314 @@
+package explore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/sim"
+)
+
+// orders is a search of all orders of events, depth first. Of two orders that lead to one state it
+// continues only the first; see knowledge. Of two steps that do not depend on each other, neither in
+// one order nor in the other, it mostly runs only one order; see footprint. The latter are sleep sets:
+// a step that was run from a state need not be run again after another one that does not depend on it.
+//
+// Upstream: none; P. Godefroid, "Partial-Order Methods for the Verification of Concurrent Systems" (1996).
+type orders struct {
+	*search
+	parts *parts
+	stack []*branching // of the current run
+	// visited are the states with more than one alternative, with the steps that were asleep there each
+	// time. nil: states are not numbered, and a run ends only if all of its continuations are asleep.
+	visited map[uint64][]stepID
+	mishaps bool // one of the faults or events of the search happens in each run
+}
+
+// A branching is a state in which steps can be made.
+type branching struct {
+	enabled []stepID // in the default order
+	last    step     // that was made last from here
+	todo    []stepID // to make from here, besides those done
+	done    []step   // that were made from here
+	asleep  []step   // whose continuations were run from an earlier state
+}
+
+// A stepID names a step in all runs: a task, and which of the tasks of that name it is; what happens
+// to its call; or an event.
+type stepID struct {
+	task  string
+	which int
+	fault string
+	event string
+}
+
+// isMishap reports whether the step is an event, or its call fails.
+func (s stepID) isMishap() bool { return s.fault+s.event != "" }
+
+// A step is what happens from a state.
+type step struct {
+	id   stepID
+	uses footprint
+}
+
+func (b *branching) isAsleep(id stepID) bool { return hasStep(b.asleep, id) }
+
+func hasStep(steps []step, id stepID) bool {
+	return slices.ContainsFunc(steps, func(s step) bool { return s.id == id })
+}
+
+// all runs all orders.
+func (o *orders) all() error {
+	for {
+		if err := o.next(); err != nil {
+			return err
+		}
+		if !o.backtrack() {
+			return nil
+		}
+	}
+}
+
+// next makes the steps of the stack, and then others until the world is at rest, or all that follows
+// was run.
+func (o *orders) next() error {
+	r := &ordering{orders: o, observer: newObserver(o.parts), names: map[*sim.Task]stepID{}, counts: map[string]int{}}
+	result, err := o.runWithSetup(r, r.watch)
+	if err == nil {
+		err = r.err
+	}
+	if err != nil {
+		return err
+	}
+	r.finish()
+	o.report.States, o.report.Left = len(o.visited), o.left()
+	if o.failed(result) {
+		return o.found(r.schedule.Schedule, result)
+	}
+	return nil
+}
+
+// left returns the number of steps that are known to be left, at least.
+func (o *orders) left() int {
+	n := 0
+	for _, b := range o.stack {
+		n += len(b.todo)
+	}
+	return n
+}
+
+// backtrack goes back to the last state from which another step is to be made, and reports whether
+// there is one.
+func (o *orders) backtrack() bool {
+	for len(o.stack) > 0 {
+		b := o.stack[len(o.stack)-1]
+		b.done = append(b.done, b.last)
+		for len(b.todo) > 0 {
+			id := b.todo[0]
+			b.todo = b.todo[1:]
+			if !b.isAsleep(id) && !hasStep(b.done, id) {
+				b.last = step{id: id}
+				return true
+			}
+		}
+		o.stack = o.stack[:len(o.stack)-1]
+	}
+	return false
+}
+
+// An ordering is the Strategy of one run.
+type ordering struct {
+	*orders
+	*observer
+	schedule sim.RecordingStrategy
+	depth    int // number of steps made
+	names    map[*sim.Task]stepID
+	counts   map[string]int // by name of a task
+	know     *knowledge     // nil: states are not numbered
+	happened bool           // the mishap
+	deviates bool           // a step was not the first one
+	err      error
+}
+
+func (r *ordering) watch(c *cluster.Cluster) {
+	r.observer.watch(c)
+	if r.visited != nil {
+		r.know = newKnowledge(c)
+	}
+}
+
+// Access adds a use of the memory of a process.
+func (r *ordering) Access(a sim.Access) {
+	r.observer.Access(a)
+	if r.know != nil {
+		r.know.Access(a)
+	}
+}
+
+// Decide makes the step of the stack, or the first one that is to be made.
+func (r *ordering) Decide(d *sim.Decision) sim.Move {
+	uses := r.begin(d.Step())
+	if r.depth > 0 {
+		r.stack[r.depth-1].last.uses = uses
+	}
+	enabled := r.enabled(d)
+	if r.depth < len(r.stack) {
+		if b := r.stack[r.depth]; !slices.Equal(enabled, b.enabled) {
+			r.err = fmt.Errorf("scenario %s: %w: at step %d %v can run, earlier %v", r.scenario.Name, ErrNotDeterministic,
+				d.Step(), enabled, b.enabled)
+			return sim.Move{Stop: true}
+		}
+	} else if !r.push(enabled) {
+		return sim.Move{Stop: true}
+	}
+	id := r.stack[r.depth].last.id
+	r.depth++
+	r.deviates = r.deviates || id != enabled[0]
+	r.happened = r.happened || id.isMishap()
+	move := r.move(d, id)
+	if r.know != nil && move.Event == "" {
+		r.know.begin(d.Step(), d.Task(move.Option))
+	}
+	r.schedule.Strategy = fixed{move}
+	return r.schedule.Decide(d)
+}
+
+// push adds the state to the stack, and reports whether a step is to be made from it.
+func (r *ordering) push(enabled []stepID) bool {
+	b := &branching{enabled: enabled, asleep: r.stillAsleep()}
+	b.todo = slices.DeleteFunc(slices.Clone(enabled), b.isAsleep)
+	if r.know != nil && len(enabled) > 1 {
+		r.visit(b)
+	}
+	if len(b.todo) == 0 {
+		return false
+	}
+	b.last.id, b.todo = b.todo[0], b.todo[1:]
+	if !r.deviates && b.last.id == enabled[0] { // shards divide the work at the first deviation
+		b.todo = slices.DeleteFunc(b.todo, func(stepID) bool { return !r.isMine() })
+	}
+	r.stack = append(r.stack, b)
+	return true
+}
+
+// visit leaves only those steps to make that were not made from the same state before.
+func (r *ordering) visit(b *branching) {
+	number := r.know.number()
+	if r.happened {
+		number = mix(number, "mishap")
+	}
+	skipped, visited := r.visited[number]
+	if visited {
+		b.todo = slices.DeleteFunc(b.todo, func(id stepID) bool { return !slices.Contains(skipped, id) })
+		skipped = slices.DeleteFunc(slices.Clone(skipped), func(id stepID) bool { return !b.isAsleep(id) })
+	} else {
+		for _, s := range b.asleep {
+			skipped = append(skipped, s.id)
+		}
+	}
+	r.visited[number] = skipped
+}
+
+// stillAsleep returns the steps whose continuations from the coming state were run before: those that
+// do not depend on the last step, and were asleep or done where it was made.
+func (r *ordering) stillAsleep() []step {
+	if r.depth == 0 {
+		return nil
+	}
+	b := r.stack[r.depth-1]
+	var all []step
+	for _, s := range slices.Concat(b.asleep, b.done) {
+		if !s.uses.dependent(b.last.uses) && s.id.task != b.last.id.task {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// enabled returns the steps that can be made: of tasks in the default order, with a fault, and events.
+func (r *ordering) enabled(d *sim.Decision) []stepID {
+	all := make([]stepID, d.Len())
+	d.Task(d.Len() - 1) // in order
+	for i := range all {
+		t := d.Task(i)
+		id, known := r.names[t]
+		if !known {
+			r.counts[t.Name()]++
+			id = stepID{task: t.Name(), which: r.counts[t.Name()]}
+			r.names[t] = id
+		}
+		all[i] = id
+	}
+	if r.mishaps && !r.happened {
+		all = r.addFaults(all, d)
+		all = r.addEvents(all, d)
+	}
+	return all
+}
+
+// addFaults adds the steps whose call fails.
+func (r *ordering) addFaults(all []stepID, d *sim.Decision) []stepID {
+	for i := range d.Len() {
+		t := d.Task(i)
+		action, calls := t.Pending()
+		if !calls || t.IsUser() {
+			continue
+		}
+		c := call{task: t.Name(), process: t.Process(), action: action}
+		for _, spec := range r.faultSpecs {
+			fault, err := sim.ParseFault(spec.Name)
+			if err == nil && fault.Applies(action) && specMatches(spec, c) {
+				id := all[i]
+				id.fault = fault.String()
+				all = append(all, id)
+			}
+		}
+	}
+	return all
+}
+
+// addEvents adds the events of the fault specs, and with Config.Restarts all crashes.
+func (r *ordering) addEvents(all []stepID, d *sim.Decision) []stepID {
+	for _, event := range d.Events() {
+		verb, of, _ := strings.Cut(event, " ")
+		if r.matchesSpec(verb, of) || verb == "crash" && r.cfg.Restarts {
+			all = append(all, stepID{event: event})
+		}
+	}
+	return all
+}
+
+// move returns the move of a step.
+func (r *ordering) move(d *sim.Decision, id stepID) sim.Move {
+	if id.event != "" {
+		return sim.Move{Event: id.event}
+	}
+	var move sim.Move
+	if id.fault != "" {
+		move.Fault, r.err = sim.ParseFault(id.fault)
+		id.fault = ""
+	}
+	for i := range d.Len() {
+		if r.names[d.Task(i)] == id {
+			move.Option = i
+		}
+	}
+	return move
+}
+
+// finish keeps the footprint of the last step.
+func (r *ordering) finish() {
+	if r.depth == 0 || r.depth < len(r.stack) {
+		return
+	}
+	if last := &r.stack[r.depth-1].last; last.uses == nil {
+		last.uses = r.end(0)
+	}
+}
+
+// fixed is the Strategy of one move.
+type fixed struct{ move sim.Move }
+
+// Decide returns the move.
+func (f fixed) Decide(*sim.Decision) sim.Move { return f.move }

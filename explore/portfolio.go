@@ -1,0 +1,55 @@
+package explore
+
+import (
+	"cmp"
+	"strings"
+)
+
+// drawn are the strategies of the schedules that a portfolio draws, in turn.
+var drawn = []Strategy{POS, Walk, POS, PCT}
+
+// portfolio runs the systematic searches. After each of their schedules it draws one, and when they
+// have ended, all others. Most defects are found by one kind of schedule much earlier than by another,
+// so that the first of each kind come first.
+func (e *search) portfolio() error {
+	var complete []string
+	stage := func(search func() error) error {
+		e.report.Complete = ""
+		err := search()
+		if e.report.Complete != "" {
+			complete = append(complete, e.report.Complete)
+		}
+		return err
+	}
+	depth := cmp.Or(e.cfg.Depth, 1)
+	stages := []func() error{func() error { return e.holds(1) }}
+	if len(e.faultSpecs) > 0 {
+		stages = append(stages, e.faults)
+	}
+	if e.cfg.Restarts {
+		stages = append(stages, e.restarts)
+	}
+	if depth > 1 {
+		stages = append(stages, func() error { return e.holdsFrom(2, depth) })
+	}
+	seed := e.cfg.Seed
+	draw := func() error {
+		n := seed - e.cfg.Seed
+		seed++
+		return e.drawOne(drawn[n%uint64(len(drawn))], seed)
+	}
+	e.between = draw
+	defer func() { e.between = nil }()
+	for _, s := range stages {
+		if err := stage(s); err != nil {
+			e.report.Complete = strings.Join(complete, "; ")
+			return err
+		}
+	}
+	e.report.Complete = strings.Join(complete, "; ")
+	for {
+		if err := draw(); err != nil {
+			return err
+		}
+	}
+}
