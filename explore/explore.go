@@ -50,6 +50,13 @@ type Config struct {
 	// Shard is the index (from 0) of this search among Shards searches that share the work. Shards 0 means one.
 	Shard, Shards int
 
+	// Jobs is the number of goroutines that share the work; 0: 1. The report is the same for any number:
+	// the first failure, schedules and steps. Only in an exhaustive search each job visits states of its
+	// own, so the report is the same for the same number. States is the sum of the jobs: a state that
+	// several of them visit counts several times. Scenarios with parts in Go, which the jobs would
+	// share, are refused; see scenario.Scenario.OnlyInGo. Calls of Progress and Watch do not overlap.
+	Jobs int
+
 	// ShrinkRuns is the maximum number of runs that shrink a failure, which make at most 200 times as
 	// many steps. 0: 1000.
 	ShrinkRuns int
@@ -133,12 +140,20 @@ var errEnough = errors.New("enough")
 // The error is for an invalid scenario or config, with an empty report, a world that is not
 // deterministic, and a cancelled context. The report is valid even with an error.
 func Search(ctx context.Context, s *scenario.Scenario, cfg Config) (Report, error) {
+	if cfg.Jobs > 1 {
+		return searchJobs(ctx, s, cfg)
+	}
 	e, err := newSearch(ctx, s, cfg)
 	if err != nil {
 		return Report{}, err
 	}
+	return e.searchAll()
+}
+
+// searchAll searches and returns the result.
+func (e *search) searchAll() (Report, error) {
 	defer e.pool.Close()
-	err = e.search(e.cfg.Strategy)
+	err := e.search(e.cfg.Strategy)
 	if e.badFaultSpec != nil {
 		return Report{}, err // nothing has been searched
 	}
@@ -159,7 +174,7 @@ type search struct {
 	calls        []call           // the calls in it
 	choiceSteps  []int            // its steps with more than one alternative
 	taskSteps    map[string]int   // the number of its steps by task
-	between      func() error     // run after each schedule of a systematic search; nil: nothing
+	between      func() error     // called after each schedule of a systematic search, also of another shard; nil: nothing
 	considered   int              // schedules considered, of all shards
 	states       *states          // nil: not counted
 	histories    *histories
@@ -170,6 +185,8 @@ type search struct {
 	shrinking    bool      // part of the shrinking of another search's result
 	stepsMax     int       // bound on the steps of all runs; 0: none
 	callers      bool      // runUncounted records who made the calls
+	job          *job      // nil: the only one
+	elsewhere    int       // schedules that other jobs run
 }
 
 func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, error) {
@@ -182,9 +199,9 @@ func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, 
 		return nil, fmt.Errorf("strategy %q: want one of %s", cfg.Strategy, strings.Trim(strings.ReplaceAll(fmt.Sprint(Strategies), " ", ", "), "[]"))
 	case cfg.Shard < 0 || cfg.Shard >= cfg.Shards:
 		return nil, fmt.Errorf("shard %d of %d: the first is 0", cfg.Shard, cfg.Shards)
-	case cfg.Depth < 0 || cfg.Count < 0 || cfg.ShrinkRuns < 0 || cfg.UntilDry < 0:
-		return nil, fmt.Errorf("depth %d, count %d, shrink runs %d, until dry %d: want no negative numbers",
-			cfg.Depth, cfg.Count, cfg.ShrinkRuns, cfg.UntilDry)
+	case cfg.Depth < 0 || cfg.Count < 0 || cfg.ShrinkRuns < 0 || cfg.UntilDry < 0 || cfg.Jobs < 0:
+		return nil, fmt.Errorf("depth %d, count %d, shrink runs %d, until dry %d, jobs %d: want no negative numbers",
+			cfg.Depth, cfg.Count, cfg.ShrinkRuns, cfg.UntilDry, cfg.Jobs)
 	}
 	if err := validateRule(cfg.Rule, s.OwnRules); err != nil {
 		return nil, err
@@ -247,10 +264,19 @@ func (e *search) searchWith(strategy Strategy) error {
 	}
 }
 
-// isMine reports whether the next schedule belongs to this shard.
+// isMine reports whether the next schedule belongs to this shard and job.
 func (e *search) isMine() bool {
 	e.considered++
-	return (e.considered-1)%e.cfg.Shards == e.cfg.Shard
+	return (e.considered-1)%e.cfg.Shards == e.cfg.Shard && e.isOfJob((e.considered-1)/e.cfg.Shards)
+}
+
+// goOn is called after each schedule of a systematic search that was considered, whether or not this
+// shard ran it: what is drawn in between is therefore the same for all shards.
+func (e *search) goOn(err error) error {
+	if err == nil && e.between != nil {
+		err = e.between()
+	}
+	return err
 }
 
 // run runs one schedule. It returns errEnough at the bound.
@@ -266,7 +292,7 @@ func (e *search) run(strategy sim.Strategy) (*scenario.Result, error) {
 
 // runWithSetup runs one schedule and calls begin after the set-up of its world.
 func (e *search) runWithSetup(strategy sim.Strategy, begin func(c *cluster.Cluster)) (*scenario.Result, error) {
-	if e.report.Schedules >= e.cfg.Count || e.stepsMax > 0 && e.report.Steps >= e.stepsMax {
+	if e.counted() >= e.cfg.Count || e.stepsMax > 0 && e.report.Steps >= e.stepsMax || e.isAfterFailure() {
 		return nil, errEnough
 	}
 	if e.cfg.UntilDry > 0 && e.histories.dry >= e.cfg.UntilDry {
@@ -298,6 +324,7 @@ func (e *search) runWithSetup(strategy sim.Strategy, begin func(c *cluster.Clust
 		e.histories.add(history.sum())
 	}
 	e.report.Histories, e.report.NewHistories = e.histories.count(), e.histories.fresh
+	e.note(r, history.sum())
 	e.judge(r)
 	if e.cfg.Progress != nil {
 		e.cfg.Progress(e.report)
@@ -337,9 +364,6 @@ func (e *search) try(schedule sim.Schedule) (*scenario.Result, *probe, error) {
 	r, err := e.run(p)
 	if err == nil && e.failed(r) {
 		err = e.found(p.Applied(), r)
-	}
-	if err == nil && e.between != nil {
-		err = e.between()
 	}
 	return r, p, err
 }

@@ -54,10 +54,10 @@ func (e *search) crashes(component string) bool {
 // tryIfMine runs a schedule of one deviation if it belongs to this shard.
 func (e *search) tryIfMine(d sim.Deviation) error {
 	if !e.isMine() {
-		return nil
+		return e.goOn(nil)
 	}
 	_, _, err := e.try(sim.Schedule{d})
-	return err
+	return e.goOn(err)
 }
 
 // possibleEvents returns the events that can be injected before each step of the default order.

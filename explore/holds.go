@@ -25,6 +25,9 @@ func (e *search) holdsFrom(from, depth int) error {
 		for _, h := range level {
 			for _, step := range h.choiceSteps {
 				longer, err := e.hold(h, step, n >= from, n < depth)
+				if n >= from {
+					err = e.goOn(err)
+				}
 				if err != nil {
 					return err
 				}

@@ -32,6 +32,9 @@ func (e *search) found(schedule sim.Schedule, r *scenario.Result) error {
 			return nil
 		}
 	}
+	if !e.isFirstFailure() {
+		return errEnough
+	}
 	again, err := e.confirm(schedule, r)
 	if err != nil {
 		return err
@@ -47,11 +50,12 @@ func (e *search) found(schedule sim.Schedule, r *scenario.Result) error {
 	}
 	f := &Failure{
 		Scenario: e.scenario.WithSchedule(k.best, rule), Result: k.result,
-		Schedules: e.earlier + e.report.Schedules, ShrinkRuns: k.runs, ShrinkStopped: k.stopped, Times: 1,
+		Schedules: e.number(), ShrinkRuns: k.runs, ShrinkStopped: k.stopped, Times: 1,
 	}
 	if e.smaller {
 		f.World = smallerWorld(e.scenario.Components)
 	}
+	e.noteFailure(f)
 	e.report.Failures = append(e.report.Failures, f)
 	if e.report.Failure == nil {
 		e.report.Failure = f
@@ -183,6 +187,7 @@ func (k *shrinker) shrinkToHolds() error {
 	}
 	e := *k.search
 	e.shrinking, e.report, e.states, e.histories, e.cfg.KeepGoing = true, Report{}, nil, newHistories(), false
+	e.job, e.elsewhere, e.earlier = nil, 0, 0
 	e.cfg.Rule, e.cfg.Shard, e.cfg.Shards, e.cfg.Progress, e.cfg.Count = k.rule, 0, 1, nil, k.cfg.ShrinkRuns-k.runs
 	e.cfg.UntilDry, e.between = 0, nil
 	e.stepsMax = k.cfg.ShrinkRuns*shrinkRunSteps - k.steps

@@ -31,8 +31,9 @@ func (e *search) searchSmaller(strategy Strategy) error {
 	s.Components = components
 	small := *e
 	small.scenario, small.smaller, small.report, small.considered, small.histories = &s, true, Report{}, 0, newHistories()
+	small.elsewhere = 0
 	small.defaultRun, small.calls, small.choiceSteps = nil, nil, nil
-	small.cfg.Count = (e.cfg.Count - e.report.Schedules) / smallShare
+	small.cfg.Count = (e.cfg.Count - e.counted()) / smallShare
 	if e.cfg.Progress != nil {
 		small.cfg.Progress = func(r Report) {
 			all := e.report
@@ -40,10 +41,11 @@ func (e *search) searchSmaller(strategy Strategy) error {
 			e.cfg.Progress(all)
 		}
 	}
-	small.earlier = e.report.Schedules
+	small.earlier = e.counted()
 	err := small.searchLike(strategy, e.defaultRun)
 	e.report.Schedules += small.report.Schedules
 	e.report.Steps += small.report.Steps
+	e.elsewhere += min(small.elsewhere, small.cfg.Count-small.report.Schedules) // none beyond the bound
 	switch f := small.report.Failure; {
 	case f != nil:
 		e.report.Failure, e.report.Failures = f, small.report.Failures

@@ -125,6 +125,12 @@ func (f Fault) err(action trace.Action) error {
 	}
 }
 
+// Apply returns the outcome of a call that fails with the fault, for calls outside a Stepped host: it
+// calls run if the call takes effect. FaultHang is answered without delay.
+func (f Fault) Apply(action trace.Action, run func() trace.Outcome) trace.Outcome {
+	return f.apply(action, effect{run: run})
+}
+
 // apply makes a call fail.
 func (f Fault) apply(action trace.Action, e effect) trace.Outcome {
 	if !f.takesEffect() {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/fake/apiserver"
+	"github.com/volsim/volsim/internal/goroutine"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -32,21 +33,24 @@ var errOver = errors.New("simtest: the run of the bubble has ended")
 // bubble are blocked. Then the chooser picks one that proceeds. Its methods, except Settle, may be
 // called concurrently.
 type BubbleWorld struct {
-	t       *testing.T
-	ctx     context.Context //nolint:containedctx // of the run
-	cancel  context.CancelFunc
-	server  *fake.Server
-	log     trace.Log
-	clock   clock.Clock // of the bubble
-	start   time.Time
-	chooser sim.Chooser
-	id      string // of the bubble, in stack traces
+	t        *testing.T
+	ctx      context.Context //nolint:containedctx // of the run
+	cancel   context.CancelFunc
+	server   *fake.Server
+	log      trace.Log
+	clock    clock.Clock // of the bubble
+	start    time.Time
+	chooser  sim.Chooser
+	strategy gateStrategy // decides instead of the chooser; nil: none
+	runner   uintptr      // the goroutine of run; 0: unknown
+	id       string       // of the bubble, in stack traces
 
 	arrived chan struct{}      // holds a token if a call has blocked since the driver last checked
 	resting chan chan struct{} // the driver closes the received channels when no call is blocked
 	done    chan struct{}      // closed when the driver must end
 	stopped chan struct{}      // closed when the driver has ended
 	ended   bool               // run and its cleanups have returned
+	broken  bool               // the test had failed then
 
 	mu       sync.Mutex
 	waiting  []*blockedCall // guarded by mu
@@ -58,8 +62,8 @@ type BubbleWorld struct {
 	over     bool          // guarded by mu: all calls are refused
 	failed   bool          // guarded by mu: a bound was reached
 
-	recording    sync.Mutex
-	defaultCalls map[int]string // guarded by recording: by step of the log, the call of the default order
+	recording sync.Mutex
+	notes     map[int]string // guarded by recording: by step of the log, the deviation from the default order
 }
 
 // Bubble runs a test in a bubble of testing/synctest, with an API server that is initially empty.
@@ -69,6 +73,7 @@ type BubbleWorld struct {
 // has waited longest; [sim.NewSeeded] picks any. The clock is that of the bubble: it starts in 2000
 // and advances only when nothing else can happen, so back-off and resync take no real time. run may
 // block and sleep like any code. [BubbleWorld.Settle] waits until everything is blocked.
+// [Budget.SearchBubble] runs a bubble under many schedules, with holds and faults.
 //
 // A failed test logs its actions, and the choices for a [sim.Replay]. A test also fails after
 // 100,000 steps, when run has waited outside Settle for a day of the bubble's time, and when
@@ -101,11 +106,14 @@ type BubbleWorld struct {
 func Bubble(t *testing.T, chooser sim.Chooser, run func(t *testing.T, b *BubbleWorld)) {
 	t.Helper()
 	var b *BubbleWorld
-	runBubble(t, &b, chooser, run)
+	runBubble(t, &b, chooser, nil, run)
 }
 
-// runBubble sets b before anything can fail.
-func runBubble(t *testing.T, b **BubbleWorld, chooser sim.Chooser, run func(t *testing.T, b *BubbleWorld)) {
+// runBubble runs a bubble under a chooser, or under a strategy if it is not nil. It sets b before
+// anything can fail.
+func runBubble(
+	t *testing.T, b **BubbleWorld, chooser sim.Chooser, strategy gateStrategy, run func(t *testing.T, b *BubbleWorld),
+) {
 	t.Helper()
 	defer func() {
 		if r := recover(); r != nil {
@@ -114,6 +122,7 @@ func runBubble(t *testing.T, b **BubbleWorld, chooser sim.Chooser, run func(t *t
 	}()
 	synctest.Test(t, func(t *testing.T) {
 		*b = newBubbleWorld(t, chooser)
+		(*b).strategy, (*b).runner = strategy, goroutine.ID()
 		t.Cleanup((*b).end) // registered first, so called last
 		go (*b).drive()
 		defer (*b).refuseAll()
@@ -125,7 +134,7 @@ func newBubbleWorld(t *testing.T, chooser sim.Chooser) *BubbleWorld {
 	b := &BubbleWorld{
 		t: t, chooser: chooser, clock: clock.RealClock{}, id: bubbleID(), stepsMax: bubbleSteps,
 		arrived: make(chan struct{}, 1), resting: make(chan chan struct{}),
-		done: make(chan struct{}), stopped: make(chan struct{}), defaultCalls: map[int]string{},
+		done: make(chan struct{}), stopped: make(chan struct{}), notes: map[int]string{},
 	}
 	b.start = b.clock.Now()
 	b.server = fake.NewServer(fake.Config{Now: b.clock.Now})
@@ -200,8 +209,9 @@ func (b *BubbleWorld) end() {
 	b.clock.Sleep(bubbleGrace)
 	synctest.Wait()
 	b.ended = true
-	if b.t.Failed() {
-		b.t.Log(b.story())
+	b.broken = b.t.Failed()
+	if b.broken && b.strategy == nil {
+		b.t.Log(b.report())
 	}
 }
 

@@ -27,6 +27,7 @@ type protector struct {
 	claims corelisters.PersistentVolumeClaimLister
 	pods   corelisters.PodLister
 	queue  workqueue.TypedRateLimitingInterface[string]
+	drops  bool // it does not try again after an error
 	live   bool // it asks the API server for the pods, and not only its cache, before it gives a claim up
 }
 
@@ -77,7 +78,7 @@ func (p *protector) work(ctx context.Context) {
 		if shutdown {
 			return
 		}
-		if err := p.sync(ctx, key); err != nil {
+		if err := p.sync(ctx, key); err != nil && !p.drops {
 			p.queue.AddRateLimited(key)
 		} else {
 			p.queue.Forget(key)

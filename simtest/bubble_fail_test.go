@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,12 +19,14 @@ import (
 	"github.com/volsim/volsim/simtest"
 )
 
-// failures are tests that fail, and what they have to say.
-var failures = []struct {
+// A failure is a test that fails, and what it has to say.
+type failure struct {
 	name string
 	run  func(t *testing.T)
 	says []string // patterns
-}{
+}
+
+var failures = []failure{
 	{"a broken rule shows the trace and the choices", func(t *testing.T) {
 		simtest.Bubble(t, &sim.Replay{Choices: []int{1}}, func(t *testing.T, b *simtest.BubbleWorld) {
 			twoUsers(t, b)
@@ -98,9 +101,23 @@ func forever() { <-make(chan struct{}) }
 // failing says which of the failures a test binary is to run.
 const failing = "VOLSIM_FAILING_BUBBLE"
 
+// failed runs this test's binary for one of the failures and returns its output.
+func failed(ctx context.Context, t *testing.T, binary, name, dir string) []byte {
+	t.Helper()
+	cmd := exec.CommandContext(ctx, binary, "-test.run", "^TestABubbleSaysWhyItFails$")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), failing+"="+name, "VOLSIM_KEEP=", "GOMAXPROCS=1")
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		t.Fatalf("it did not fail:\n%s", out)
+	}
+	return out
+}
+
 // TestABubbleSaysWhyItFails runs this test's binary again for each of the failures.
 func TestABubbleSaysWhyItFails(t *testing.T) {
-	for _, f := range failures {
+	all := slices.Concat(failures, searchFailures)
+	for _, f := range all {
 		if os.Getenv(failing) == f.name {
 			f.run(t)
 			return
@@ -110,17 +127,12 @@ func TestABubbleSaysWhyItFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range failures {
+	for _, f := range all {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			cmd := exec.CommandContext(ctx, binary, "-test.run", "^TestABubbleSaysWhyItFails$")
-			cmd.Env = append(os.Environ(), failing+"="+f.name)
-			out, err := cmd.CombinedOutput()
-			if err == nil {
-				t.Fatalf("it did not fail:\n%s", out)
-			}
+			out := failed(ctx, t, binary, f.name, t.TempDir())
 			if died := bytes.Contains(out, []byte("panic: ")); died != (f.name == "a run that never ends") {
 				t.Errorf("the binary died: %v", died)
 			}

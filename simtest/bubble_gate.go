@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/volsim/volsim/internal/goroutine"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -28,11 +29,25 @@ type blockedCall struct {
 	step        int           // at which it arrived; calls of the same step are ordered by their contents
 	arrival     int           // the last tie-break, which is outside the chooser's control
 	proceed     chan struct{} // closed when the call proceeds
+	byTest      bool          // the goroutine of run makes the call
 	refused     bool          // the call is refused; set before proceed is closed
+	fault       sim.Fault     // that the call suffers; set before proceed is closed
 	defaultCall string        // the call of the default order, if another one; set before proceed is closed
 }
 
 func (s *blockedCall) String() string { return s.name + ": " + s.action.String() }
+
+// note returns how the call deviates from the default order, "" if it does not.
+func (s *blockedCall) note() string {
+	var words []string
+	if s.fault.Kind != "" {
+		words = append(words, "injected fault: "+s.fault.String())
+	}
+	if s.defaultCall != "" {
+		words = append(words, "instead of "+s.defaultCall)
+	}
+	return strings.Join(words, ", ")
+}
 
 // Now returns the time of the bubble.
 func (g bubbleCaller) Now() time.Time { return g.b.clock.Now() }
@@ -61,10 +76,27 @@ func (g bubbleCaller) CallContext(ctx context.Context, action trace.Action, effe
 	if s.refused {
 		return trace.Outcome{Err: errOver}
 	}
-	out := effect()
-	g.b.record(g.name, action, out, s.defaultCall)
+	if s.fault.Kind == "" {
+		out := effect()
+		g.b.record(g.name, action, out, s.note())
+		return out
+	}
+	out := s.fault.Apply(action, effect)
+	g.b.record(g.name, action, out, s.note())
+	if s.fault.Kind == sim.FaultHang {
+		timeout := g.b.clock.NewTimer(hangTime)
+		defer timeout.Stop()
+		select {
+		case <-timeout.C():
+		case <-ctx.Done():
+		case <-g.b.ctx.Done():
+		}
+	}
 	return out
 }
+
+// hangTime is how long the caller waits for a driver that hangs, in the bubble's time.
+const hangTime = 2 * time.Minute
 
 // block adds a blocked call, or returns nil if all calls are refused.
 func (b *BubbleWorld) block(name string, action trace.Action) *blockedCall {
@@ -75,6 +107,7 @@ func (b *BubbleWorld) block(name string, action trace.Action) *blockedCall {
 	}
 	b.arrivals++
 	s := &blockedCall{name: name, action: action, step: b.steps, arrival: b.arrivals, proceed: make(chan struct{})}
+	s.byTest = b.runner != 0 && goroutine.ID() == b.runner
 	b.waiting = append(b.waiting, s)
 	select {
 	case b.arrived <- struct{}{}:
@@ -174,18 +207,24 @@ func (b *BubbleWorld) step() stepped {
 // caller holds mu.
 func (b *BubbleWorld) choose() *blockedCall {
 	slices.SortFunc(b.waiting, compareDefaultOrder)
-	i, n := 0, len(b.waiting)
+	var move gateMove
+	n := len(b.waiting)
 	if b.slow > 0 {
 		n++
 	}
-	if n > 1 {
-		i = b.chooser.Choose(n)
-		b.choices = append(b.choices, i)
+	switch {
+	case b.strategy != nil:
+		move = b.strategy.decide(gate{step: b.steps, calls: b.waiting, slow: b.slow > 0})
+	case n > 1:
+		move.option = b.chooser.Choose(n)
+		b.choices = append(b.choices, move.option)
 	}
+	i := move.option
 	if i == len(b.waiting) {
 		return nil
 	}
 	s := b.waiting[i]
+	s.fault = move.fault
 	if i > 0 {
 		s.defaultCall = b.waiting[0].String()
 	}
@@ -241,18 +280,18 @@ func (b *BubbleWorld) failLifetime() {
 	waits := strings.Join(goroutinesOf(b.id), "\n")
 	if again { // a goroutine cannot be ended in any other way
 		panic(fmt.Sprintf("simtest: the run was cancelled after %s of the bubble's time and has not ended after %s more; "+
-			"blocked goroutines:\n%s\n%s", bubbleLife, bubbleLife, waits, b.story()))
+			"blocked goroutines:\n%s\n%s", bubbleLife, bubbleLife, waits, b.report()))
 	}
 	b.t.Errorf("the run has waited for %s of the bubble's time; blocked goroutines:\n%s", bubbleLife, waits)
 	b.refuseAll()
 }
 
 // record appends to the log.
-func (b *BubbleWorld) record(name string, action trace.Action, out trace.Outcome, instead string) {
+func (b *BubbleWorld) record(name string, action trace.Action, out trace.Outcome, note string) {
 	b.recording.Lock()
 	defer b.recording.Unlock()
 	b.log.Append(trace.Record{At: b.clock.Since(b.start), Task: name, Action: action, Outcome: out})
-	if instead != "" {
-		b.defaultCalls[b.log.Steps()] = instead
+	if note != "" {
+		b.notes[b.log.Steps()] = note
 	}
 }

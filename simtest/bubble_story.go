@@ -13,6 +13,14 @@ import (
 // storyMax is the number of last records that a failure shows.
 const storyMax = 1000
 
+// report returns the story and what repeats it.
+func (b *BubbleWorld) report() string {
+	if b.strategy != nil {
+		return fmt.Sprintf("%s\nschedule: %q", b.story(), b.strategy.applied())
+	}
+	return fmt.Sprintf("%s\nreplay with &sim.Replay{Choices: %#v}", b.story(), trimmed(b.choices))
+}
+
 // story returns the actions of the run as text. Nothing may be recorded meanwhile.
 func (b *BubbleWorld) story() string {
 	var s strings.Builder
@@ -23,19 +31,18 @@ func (b *BubbleWorld) story() string {
 		records = records[more:]
 	}
 	for _, r := range records {
-		instead, left := b.defaultCalls[r.Step]
+		note, deviates := b.notes[r.Step]
 		mark := " "
-		if left {
+		if deviates {
 			mark = "*"
 		}
 		fmt.Fprintf(&s, "%s %3d %8s  %-12s %s  (%s)", mark, r.Step, r.At, r.Task, r.Action, r.Result())
-		if left {
-			fmt.Fprintf(&s, "  instead of %s", instead)
+		if deviates {
+			s.WriteString("  " + note)
 		}
 		s.WriteByte('\n')
 	}
-	fmt.Fprintf(&s, "replay with &sim.Replay{Choices: %#v}", trimmed(b.choices))
-	return s.String()
+	return strings.TrimSuffix(s.String(), "\n")
 }
 
 // trimmed drops the zeros at the end, which a replay implies.

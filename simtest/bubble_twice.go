@@ -20,8 +20,8 @@ func BubbleTwice(t *testing.T, chooser func() sim.Chooser, run func(t *testing.T
 			t.Fatal(difference)
 		}
 	}()
-	defer func() { runBubble(t, &second, chooser(), run) }()
-	runBubble(t, &first, chooser(), run)
+	defer func() { runBubble(t, &second, chooser(), nil, run) }()
+	runBubble(t, &first, chooser(), nil, run)
 }
 
 // differ returns the first difference of two runs, "" if there is none.

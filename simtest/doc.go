@@ -35,5 +35,6 @@
 // breaks a component on purpose, to verify that the rules detect it.
 //
 // [Bubble] runs a complete client-go controller with its goroutines against the API server, in a
-// bubble of testing/synctest. [BubbleTwice] verifies that such a run can be replayed.
+// bubble of testing/synctest. [Budget.SearchBubble] searches schedules of it, with holds and faults.
+// [BubbleTwice] verifies that such a run can be replayed.
 package simtest

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -32,6 +33,7 @@ type exploreOptions struct {
 	rule      string
 	keepGoing bool
 	shard     string
+	jobs      int
 	states    bool
 	untilDry  int
 	out       string
@@ -51,7 +53,8 @@ func newExplore() *cobra.Command {
 			"The file may be a session saved by \"volsim session\" or the page. One user then performs its user actions and events\n" +
 			"in their order. What runs the world, holds tasks or makes calls fail is left out: the search decides it.\n\n" +
 			"The first failing schedule is shrunk, printed as a story, and saved as a file for \"volsim replay\".\n" +
-			"The search is deterministic: the same command finds the same failure on every machine.\n\n" +
+			"The search is deterministic: the same command finds the same failure on every machine, with any number of jobs\n" +
+			"(exhaustive: with the same number).\n\n" +
 			"Strategies:\n" +
 			"  portfolio   holds, faults and restarts one at a time, in turn with pos, walk and pct\n" +
 			"  holds       every schedule with at most --depth held tasks\n" +
@@ -81,6 +84,9 @@ func newExplore() *cobra.Command {
 				listScenarios(cmd.OutOrStdout(), o.quiet)
 				return nil
 			}
+			if !cmd.Flags().Changed("jobs") {
+				o.jobs = o.defaultJobs()
+			}
 			return exploreScenario(cmd, args[0], o)
 		},
 	}
@@ -95,6 +101,8 @@ func newExplore() *cobra.Command {
 	f.StringVar(&o.rule, "rule", "", "search only for violations of this `rule`, such as I2")
 	f.BoolVar(&o.keepGoing, "keep-going", false, "continue after a failure and count failures per rule")
 	f.StringVar(&o.shard, "shard", "1/1", "run shard `K/N` of the schedules, from 1/N to N/N")
+	f.IntVar(&o.jobs, "jobs", 0, fmt.Sprintf("number of `N` jobs that share the schedules, each on one core (default the number of cores,\n"+
+		"at most %d; 1 with --states, --until-dry or exhaustive, since jobs may visit the same states)", jobsMax))
 	f.IntVar(&o.untilDry, "until-dry", 0, "end after so many schedules in a row without a new history")
 	f.BoolVar(&o.states, "states", false, "count distinct states; slows down the search")
 	f.StringVar(&o.out, "out", ".", "`directory` for saved failures")
@@ -104,9 +112,21 @@ func newExplore() *cobra.Command {
 	return cmd
 }
 
-// gcPercent is the GC target during a search. Worlds are small and only one exists at a time, so
-// collecting less often is faster.
+// gcPercent is the GC target during a search. Worlds are small and each job has only one at a time,
+// so collecting less often is faster.
 const gcPercent = 400
+
+// jobsMax is the maximum of the default number of jobs.
+const jobsMax = 32
+
+// defaultJobs returns the number of jobs of a search: one for each core. With several jobs a state
+// may be visited and counted several times.
+func (o exploreOptions) defaultJobs() int {
+	if o.states || o.untilDry > 0 || o.strategy == string(explore.Exhaustive) {
+		return 1
+	}
+	return min(runtime.GOMAXPROCS(0), jobsMax)
+}
 
 func strategies() string {
 	words := make([]string, len(explore.Strategies))
@@ -155,7 +175,7 @@ func loadScenario(ctx context.Context, name string, note io.Writer) (*scenario.S
 func (o exploreOptions) config() (explore.Config, error) {
 	cfg := explore.Config{
 		Strategy: explore.Strategy(o.strategy), Depth: o.depth, Count: o.count, Seed: o.seed, NoFaults: o.noFaults,
-		Restarts: o.restarts, Rule: o.rule, KeepGoing: o.keepGoing, States: o.states, UntilDry: o.untilDry,
+		Restarts: o.restarts, Rule: o.rule, KeepGoing: o.keepGoing, States: o.states, UntilDry: o.untilDry, Jobs: o.jobs,
 	}
 	var err error
 	if cfg.Faults, err = sim.ParseFaultSpecs(o.faults); err != nil {
@@ -166,6 +186,9 @@ func (o exploreOptions) config() (explore.Config, error) {
 	}
 	if o.count < 1 {
 		return cfg, usage(fmt.Errorf("invalid count %d: want at least 1", o.count))
+	}
+	if o.jobs < 1 {
+		return cfg, usage(fmt.Errorf("invalid number of jobs %d: want at least 1", o.jobs))
 	}
 	if o.untilDry < 0 {
 		return cfg, usage(fmt.Errorf("invalid --until-dry %d: want no negative number", o.untilDry))
@@ -212,7 +235,7 @@ func exploreScenario(cmd *cobra.Command, name string, o exploreOptions) error {
 	default:
 		return err
 	}
-	f := searchResult{Scenario: s.Name, Strategy: o.strategy, Seconds: p.elapsed().Seconds(), Interrupted: interrupted}
+	f := searchResult{Scenario: s.Name, Strategy: o.strategy, Jobs: o.jobs, Seconds: p.elapsed().Seconds(), Interrupted: interrupted}
 	unsaved := f.add(report, o.out)
 	if o.json {
 		_ = json.NewEncoder(cmd.OutOrStdout()).Encode(f) // a failed write is reported at the end
@@ -235,6 +258,7 @@ func exploreScenario(cmd *cobra.Command, name string, o exploreOptions) error {
 type searchResult struct {
 	Scenario    string         `json:"scenario"`
 	Strategy    string         `json:"strategy"`
+	Jobs        int            `json:"jobs"`
 	Schedules   int            `json:"schedules"`
 	Steps       int            `json:"steps"`
 	States      int            `json:"states,omitempty"`

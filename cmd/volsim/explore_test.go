@@ -1,12 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -125,6 +129,39 @@ func TestExploreKeepsGoing(t *testing.T) {
 	}
 }
 
+// TestExploreJobs checks that the result does not depend on the number of jobs.
+func TestExploreJobs(t *testing.T) {
+	file := writeTemp(t, "race.txt", race)
+	var results []searchResult
+	for _, jobs := range []string{"1", "3", ""} {
+		args := []string{"explore", file, "--out", t.TempDir(), "--strategy", "random", "--json"}
+		if jobs != "" {
+			args = append(args, "--jobs", jobs)
+		}
+		status, out, errs := volsim(t.Context(), args...)
+		var r searchResult
+		if err := json.Unmarshal([]byte(out), &r); err != nil || status != 1 || errs != "" || len(r.Failures) != 1 {
+			t.Fatalf("status %d, %v, %s:\n%s", status, err, errs, out)
+		}
+		if want := cmp.Or(jobs, strconv.Itoa(min(runtime.GOMAXPROCS(0), jobsMax))); strconv.Itoa(r.Jobs) != want {
+			t.Errorf("--jobs %q: %d jobs, want %s", jobs, r.Jobs, want)
+		}
+		r.Jobs, r.Seconds, r.Rate, r.Failures[0].File, r.Failures[0].Picture, r.Failures[0].Story = 0, 0, 0, "", "", ""
+		results = append(results, r)
+	}
+	for _, r := range results[1:] {
+		if !reflect.DeepEqual(results[0], r) {
+			t.Errorf("one job: %+v\nseveral: %+v", results[0], r)
+		}
+	}
+	for _, args := range []string{"--states --strategy holds", "--strategy exhaustive --depth 1"} {
+		_, out, _ := volsim(t.Context(), append([]string{"explore", "two-claims-two-volumes", "--json", "--count", "20"}, strings.Fields(args)...)...)
+		if !strings.Contains(out, `"jobs":1,`) {
+			t.Errorf("%s: want one job, which counts each state once\n%s", args, out)
+		}
+	}
+}
+
 func TestExploreReportsInterrupts(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -150,6 +187,7 @@ func TestExploreRejectsInvalidInput(t *testing.T) {
 		{"explore pod-moves --shard 9/8", "K from 1 to N"},
 		{"explore pod-moves --shard 2", "K from 1 to N"},
 		{"explore pod-moves --count 0", "at least 1"},
+		{"explore pod-moves --jobs 0", "invalid number of jobs 0: want at least 1"},
 		{"explore pod-moves --faults rain(1)", "rain"},
 		{"explore pod-moves --faults conflict", "unclosed parenthesis"},
 		{"explore pod-moves --colour", "unknown flag"},

@@ -84,7 +84,9 @@ type User struct {
 // OnlyInGo reports whether the scenario has parts that its text lacks: components, interceptors,
 // plugins, extenders, rules or scripts.
 func (s *Scenario) OnlyInGo() bool {
-	return len(s.Extra) > 0 || len(s.Drawn) > 0 || s.Interceptors.Client != nil || s.Interceptors.Driver != nil || len(s.OwnRules) > 0 || s.Plugins != nil || len(s.Extenders) > 0 ||
+	i := s.Interceptors
+	return len(s.Extra) > 0 || len(s.Drawn) > 0 || i.Client != nil || i.Driver != nil || i.FS != nil || i.Plugin != nil ||
+		len(s.OwnRules) > 0 || s.Plugins != nil || len(s.Extenders) > 0 ||
 		slices.ContainsFunc(s.DriverNames, func(name string) bool { return name != builtInDriver }) ||
 		slices.ContainsFunc(s.Users, func(u User) bool { return u.Script != nil })
 }
