@@ -23,7 +23,7 @@ var orderedResources = []string{
 // order is the state of I34: resourceVersions in the store and in caches.
 type order struct {
 	c        *Checker
-	revision int64            // of the last commit
+	revision int64                  // of the last commit
 	stored   map[storedObject]int64 // revisions
 	caches   map[cacheOf]int64
 }

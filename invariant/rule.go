@@ -63,9 +63,9 @@ func (r Rule) String() string { return r.ID + ": " + r.Forbids }
 
 // A watcher is a rule's callbacks for one world. Any may be nil.
 type watcher struct {
-	later   later                                      // the rule has not begun
-	commits []string                                   // resources of commit
-	commit  func(e fake.Commit)                        // after a commit, unless one of the next two is for it
+	later   later               // the rule has not begun
+	commits []string            // resources of commit
+	commit  func(e fake.Commit) // after a commit, unless one of the next two is for it
 	volume  func(before, after *corev1.PersistentVolume)
 	claim   func(before, after *corev1.PersistentVolumeClaim)
 	writes  []string                                   // resources of write
