@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash"
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -146,7 +145,18 @@ func (n *node) visitAll(at string, visit func(name string, n *node)) {
 	}
 }
 
-func (n *node) names() []string { return slices.Sorted(maps.Keys(n.children)) }
+// names returns the names of the entries of a directory, sorted; nil if it is empty.
+func (n *node) names() []string {
+	if len(n.children) == 0 {
+		return nil
+	}
+	names := make([]string, 0, len(n.children))
+	for name := range n.children {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
 
 // hashInto writes one entry with its lengths, so that different trees never yield the same bytes.
 func (n *node) hashInto(sum hash.Hash, name string) {
