@@ -122,7 +122,7 @@ func (p ComponentContext) clientWithoutCopies() kubernetes.Interface {
 
 // Recorder returns a recorder of events with the given source.
 func (p ComponentContext) Recorder(source string) record.EventRecorder {
-	return events.New(events.Config{Process: p.Process, Client: p.Client, Source: source})
+	return events.New(events.Config{Process: p.Process, Client: p.clientWithoutCopies(), Source: source})
 }
 
 // driverConn returns a connection to a driver whose calls are suspension points.

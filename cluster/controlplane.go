@@ -138,11 +138,11 @@ func storageComponents(own *hostPathDisk) []recipe {
 			return startPVController(p, own)
 		}},
 		{name: "pvprotection", replaces: "persistentvolume-protection-controller", start: func(p ComponentContext) error {
-			pvprotection.New(pvprotection.Config{Process: p.Process, Client: p.Client, Informers: p.Informers})
+			pvprotection.New(pvprotection.Config{Process: p.Process, Client: p.clientWithoutCopies(), Informers: p.Informers})
 			return nil
 		}},
 		{name: "pvcprotection", replaces: "persistentvolumeclaim-protection-controller", start: func(p ComponentContext) error {
-			pvcprotection.New(pvcprotection.Config{Process: p.Process, Client: p.Client, Informers: p.Informers})
+			pvcprotection.New(pvcprotection.Config{Process: p.Process, Client: p.clientWithoutCopies(), Informers: p.Informers})
 			return nil
 		}},
 		{
@@ -160,7 +160,7 @@ func storageComponents(own *hostPathDisk) []recipe {
 			wakes: ephemeralWakes,
 			start: func(p ComponentContext) error {
 				ephemeral.New(ephemeral.Config{
-					Process: p.Process, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder(ephemeral.EventSource),
+					Process: p.Process, Client: p.clientWithoutCopies(), Informers: p.Informers, Recorder: p.Recorder(ephemeral.EventSource),
 				})
 				return nil
 			},
@@ -254,11 +254,11 @@ func clusterComponents(rootCA string) []recipe {
 		{name: "garbagecollector", replaces: "garbage-collector-controller", start: startGarbageCollector},
 		{name: "namespace", replaces: "namespace-controller", filters: namespaceFilters, start: startNamespace},
 		{name: "serviceaccount", replaces: "serviceaccount-controller", filters: serviceAccountFilters, start: func(p ComponentContext) error {
-			serviceaccount.New(serviceaccount.Config{Process: p.Process, Client: p.Client, Informers: p.Informers})
+			serviceaccount.New(serviceaccount.Config{Process: p.Process, Client: p.clientWithoutCopies(), Informers: p.Informers})
 			return nil
 		}},
 		{name: "rootca", replaces: "root-ca-certificate-publisher-controller", filters: rootCAFilters(rootCA), start: func(p ComponentContext) error {
-			rootca.New(rootca.Config{Process: p.Process, Client: p.Client, Informers: p.Informers, RootCA: rootCA})
+			rootca.New(rootca.Config{Process: p.Process, Client: p.clientWithoutCopies(), Informers: p.Informers, RootCA: rootCA})
 			return nil
 		}},
 	}

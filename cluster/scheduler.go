@@ -15,7 +15,7 @@ import (
 func schedulerComponents(configuration *configv1.KubeSchedulerConfiguration, extenders map[string]*endpoint.Endpoint) []recipe {
 	return []recipe{{name: "scheduler", replaces: "kube-scheduler", filters: schedulerFilters, advisory: schedulerAdvisory, start: func(p ComponentContext) error {
 		_, err := scheduler.New(scheduler.Config{
-			Process: p.Process, Client: p.Client, Informers: p.Informers, Recorder: p.Recorder("default-scheduler"),
+			Process: p.Process, Client: p.clientWithoutCopies(), Informers: p.Informers, Recorder: p.Recorder("default-scheduler"),
 			Configuration: configuration, Extenders: extenders,
 		})
 		return err

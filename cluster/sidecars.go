@@ -48,7 +48,7 @@ func (d *csiDriver) sidecars() []sidecar {
 		{
 			recipe: recipe{name: "attacher", start: func(p ComponentContext) error {
 				attacher.New(attacher.Config{
-					Process: p.Process, Client: p.Client, Informers: p.Informers, DriverName: d.Name,
+					Process: p.Process, Client: p.clientWithoutCopies(), Informers: p.Informers, DriverName: d.Name,
 					Conn: p.driverConn(d.Name, d.controller),
 				})
 				return nil
@@ -58,7 +58,7 @@ func (d *csiDriver) sidecars() []sidecar {
 		{
 			recipe: recipe{name: "resizer", filters: resizerFilters, start: func(p ComponentContext) error {
 				resizer.New(resizer.Config{
-					Process: p.Process, Client: p.Client, Informers: p.Informers, DriverName: d.Name,
+					Process: p.Process, Client: p.clientWithoutCopies(), Informers: p.Informers, DriverName: d.Name,
 					Recorder: p.Recorder("external-resizer " + d.Name), Conn: p.driverConn(d.Name, d.controller),
 				})
 				return nil
@@ -93,7 +93,7 @@ func (d *csiDriver) startProvisionerAt(
 	p ComponentContext, conn grpc.ClientConnInterface, topology bool, on *provisioner.NodeDeployment,
 ) error {
 	cfg := provisioner.Config{
-		Process: p.Process, Client: p.Client, Informers: p.Informers, DriverName: d.Name,
+		Process: p.Process, Client: p.clientWithoutCopies(), Informers: p.Informers, DriverName: d.Name,
 		Recorder: p.Recorder(d.Name), Conn: p.driverConn(d.Name, conn), NodeDeployment: on,
 		Topology: topology && !d.Sidecars.NoTopology, StrictTopology: d.Sidecars.StrictTopology,
 		ExtraCreateMetadata: d.Sidecars.ExtraCreateMetadata,

@@ -102,19 +102,23 @@ func (c *Clientset) call(ctx context.Context, r request, effect func(w writer) t
 	return out.Err
 }
 
-// write makes a request that writes, and returns its result.
+// write makes a request that writes, as call does, and returns its result.
 func (c *Clientset) write(ctx context.Context, r request,
 	effect func(w writer) (writeResult, error),
 ) (writeResult, error) {
 	var done writeResult
-	err := c.call(ctx, r, func(w writer) trace.Outcome {
-		var err error
-		if done, err = effect(w); err != nil {
-			return trace.Outcome{Err: err}
-		}
-		return done.outcome()
-	})
-	return done, err
+	out := sim.CallContext(ctx, c.caller, trace.Action{Kind: trace.KindAPI, Verb: r.verb, Object: r.object},
+		func(changes *sim.Commit) trace.Outcome {
+			err := ctx.Err()
+			if err == nil {
+				done, err = effect(writer{Server: c.server, changes: changes, user: c.user, object: r.object})
+			}
+			if err != nil {
+				return trace.Outcome{Err: err}
+			}
+			return done.outcome()
+		})
+	return done, out.Err
 }
 
 func (w *writeResult) outcome() trace.Outcome {
@@ -123,10 +127,10 @@ func (w *writeResult) outcome() trace.Outcome {
 	case w.object == nil:
 		return out
 	case w.after != nil:
-		out.Detail = detailPrefix + w.after.GetResourceVersion()
+		out.Detail = detailOfVersion(w.after.GetResourceVersion())
 		out.After = w.after
 	case w.object.GetResourceVersion() != "":
-		out.Detail = detailPrefix + w.object.GetResourceVersion()
+		out.Detail = detailOfVersion(w.object.GetResourceVersion())
 	}
 	if w.before != nil {
 		out.Before = w.before

@@ -3,6 +3,8 @@ package fake
 import (
 	"slices"
 	"sort"
+	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,7 +27,31 @@ type event struct {
 const detailPrefix = "rv="
 
 // detailOf returns a revision as in the trace.
-func detailOf(revision int64) string { return detailPrefix + formatRevision(revision) }
+func detailOf(revision int64) string {
+	if small := smallDetails(); 0 <= revision && revision < int64(len(small)) {
+		return small[revision]
+	}
+	return detailPrefix + formatRevision(revision)
+}
+
+// smallDetails returns the texts of the revisions of a small world.
+var smallDetails = sync.OnceValue(func() []string {
+	texts := make([]string, 1000)
+	for i := range texts {
+		texts[i] = detailPrefix + strconv.Itoa(i)
+	}
+	return texts
+})
+
+// detailOfVersion is detailOf for a resourceVersion.
+func detailOfVersion(version string) string {
+	if revision, err := strconv.ParseInt(version, 10, 64); err == nil {
+		if text := detailOf(revision); text[len(detailPrefix):] == version {
+			return text
+		}
+	}
+	return detailPrefix + version
+}
 
 // history limits the events that a log keeps.
 type history struct {
@@ -41,27 +67,39 @@ type eventLog struct {
 	events    []event
 	first     int64                  // position of events[0]
 	end       atomic.Int64           // position after the last event; read without a lock
-	window    atomic.Pointer[window] // events and first; read without a lock
+	window    atomic.Pointer[window] // the memory of events; read without a lock
 	compacted int64                  // revision of the last event that was dropped
 	bytes     int                    // size of the objects
 	history   history
 	ended     bool // no event will be appended
 }
 
-// A window is the retained part of a log at one moment.
+// A window is the memory of the retained part of a log, up to its capacity. Its events before
+// eventLog.end are written. It is replaced when the log gets other memory or drops events.
 type window struct {
 	events []event
 	first  int64
 }
 
+// logMin is the capacity of a log with its first event.
+const logMin = 4
+
 // roomMin is the length from which on a full log doubles its capacity.
 const roomMin = 256
 
 func (l *eventLog) append(e event) {
-	if n := len(l.events); n == cap(l.events) && n >= roomMin {
+	n := len(l.events)
+	full := n == cap(l.events)
+	switch {
+	case n == 0 && full:
+		l.events = make([]event, 0, logMin)
+	case full && n >= roomMin:
 		l.events = slices.Grow(l.events, min(n, 2*l.history.events))
 	}
 	l.events = append(l.events, e)
+	if full {
+		l.publish()
+	}
 	l.bytes += e.size
 	if l.history.bytes > 0 && l.bytes > l.history.bytes {
 		l.compact(l.fitting(l.history.bytes / 2))
@@ -70,7 +108,6 @@ func (l *eventLog) append(e event) {
 		l.compact(l.history.events)
 	}
 	l.expire(e.at - l.history.age.Nanoseconds())
-	l.publish()
 	l.end.Store(l.first + int64(len(l.events)))
 }
 
@@ -114,7 +151,7 @@ func (l *eventLog) compact(keep int) {
 	l.publish()
 }
 
-func (l *eventLog) publish() { l.window.Store(&window{l.events, l.first}) }
+func (l *eventLog) publish() { l.window.Store(&window{l.events[:cap(l.events)], l.first}) }
 
 // sizeOf returns the approximate size of an object in bytes: that of its encoding.
 func sizeOf(obj Object) int {
@@ -199,6 +236,7 @@ const (
 // read returns the event at a position before end, without a lock. At the end of a closed log it
 // returns readNothing.
 func (l *eventLog) read(position int64) (e *event, found reading) {
+	end := l.end.Load() // before the window, which then has the events up to it or newer ones
 	w := l.window.Load()
 	if w == nil {
 		return nil, readNothing
@@ -206,7 +244,7 @@ func (l *eventLog) read(position int64) (e *event, found reading) {
 	switch i := position - w.first; {
 	case i < 0:
 		return nil, readTooOld
-	case i >= int64(len(w.events)):
+	case position >= end:
 		return nil, readNothing
 	default:
 		return &w.events[i], readEvent

@@ -135,10 +135,22 @@ func (r ResourceClient) toStored(obj, old Object) (Object, error) {
 }
 
 func (r ResourceClient) traceRequest(verb, object string, subresources ...string) request {
-	if len(subresources) > 0 {
-		verb += "/" + strings.Join(subresources, "/")
+	return request{verb: traceVerb(verb, subresources), object: traceName(r.kind, r.namespace, object)}
+}
+
+// traceVerb returns a verb with its subresources. Those of the status are constants.
+func traceVerb(verb string, subresources []string) string {
+	switch {
+	case len(subresources) == 0:
+		return verb
+	case len(subresources) > 1 || subresources[0] != "status":
+		return verb + "/" + strings.Join(subresources, "/")
+	case verb == "update":
+		return "update/status"
+	case verb == "patch":
+		return "patch/status"
 	}
-	return request{verb: verb, object: traceName(r.kind, r.namespace, object)}
+	return verb + "/status"
 }
 
 // write makes a request that writes.
@@ -199,10 +211,10 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 ) (Result, error) {
 	if r.c.interceptor != nil {
 		request := r.interceptedRequest("update", name, opts, sub...)
-		obj = obj.DeepCopyObject().(Object)
-		request.Body = obj
+		sent := obj.DeepCopyObject().(Object)
+		request.Body = sent
 		return r.intercept(request, func(r ResourceClient) (Result, error) {
-			return r.Update(ctx, name, obj, opts, sub...)
+			return r.Update(ctx, name, sent, opts, sub...)
 		})
 	}
 	return r.write(ctx, r.traceRequest("update", name, sub...), func(w writer) (writeResult, error) {
@@ -357,7 +369,7 @@ func (r ResourceClient) Get(ctx context.Context, name string, opts metav1.GetOpt
 		if err != nil {
 			return trace.Outcome{Err: err}
 		}
-		return trace.Outcome{Detail: "rv=" + stored.GetResourceVersion()}
+		return trace.Outcome{Detail: detailOfVersion(stored.GetResourceVersion())}
 	})
 	if err != nil {
 		return nil, err

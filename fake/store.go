@@ -2,6 +2,7 @@ package fake
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/tidwall/btree"
 	"k8s.io/apimachinery/pkg/watch"
@@ -95,11 +96,15 @@ func (t *table) undo(objects *objectMap, events []event) {
 // revision as its resourceVersion; for a deletion it is the last state. Readers are woken and hooks
 // called before commit returns.
 func (s *Server) commit(t *table, kind watch.EventType, key string, before, after Object) bool {
-	return s.commitSized(t, kind, key, before, after, sizeOf(after))
+	return s.commitNamed(t, kind, key, "", before, after, sizeOf(after))
 }
 
-// commitSized is commit for an object of a known size.
-func (s *Server) commitSized(t *table, kind watch.EventType, key string, before, after Object, size int) bool {
+// commitNamed is commit for an object of a known size. name is the name of the event, if it is that:
+// the resource and the key.
+func (s *Server) commitNamed(t *table, kind watch.EventType, key, name string, before, after Object, size int) bool {
+	if resource, rest, _ := strings.Cut(name, "/"); resource != t.kind.resource || rest != key {
+		name = t.kind.resource + "/" + key
+	}
 	s.mu.Lock()
 	if stored, _ := t.objects.Get(key); stored != before || t.log.ended {
 		s.mu.Unlock()
@@ -115,7 +120,7 @@ func (s *Server) commitSized(t *table, kind watch.EventType, key string, before,
 		t.objects.Set(key, after)
 	}
 	e := event{
-		kind: kind, name: t.kind.resource + "/" + key, object: after, previous: before, revision: revision,
+		kind: kind, name: name, object: after, previous: before, revision: revision,
 		detail: detail, size: size,
 	}
 	if s.history.age > 0 {
@@ -192,10 +197,17 @@ func (s *Server) wait(t *table, position int64) <-chan struct{} {
 	return t.changed
 }
 
+// readersMin is the capacity of the readers of a resource with its first one. A control plane has
+// several for most resources.
+const readersMin = 8
+
 // addReader registers an informer of the resource.
 func (s *Server) addReader(t *table, r reader) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if t.readers == nil {
+		t.readers = make([]reader, 0, readersMin)
+	}
 	t.readers = append(t.readers, r) // a commit in progress has the slice up to here
 }
 

@@ -44,6 +44,7 @@ type writer struct {
 	changes   *sim.Commit                // nil: a write of the server itself, or of a host that runs one at a time
 	user      *authenticationv1.UserInfo // nil: system:admin
 	admission *admission                 // nil: nothing admits it; see Server.SetAdmitter
+	object    string                     // in the trace, which the name of an event in the log usually equals; "": unknown
 }
 
 // commit is Server.commit, in the order of the writer's host.
@@ -53,7 +54,10 @@ func (s writer) commit(t *table, kind watch.EventType, key string, before, after
 
 // commitSized is commit for an object of a known size.
 func (s writer) commitSized(t *table, kind watch.EventType, key string, before, after Object, size int) bool {
-	return s.changes.Try(func() bool { return s.Server.commitSized(t, kind, key, before, after, size) })
+	if s.changes == nil {
+		return s.commitNamed(t, kind, key, s.object, before, after, size)
+	}
+	return s.changes.Try(func() bool { return s.commitNamed(t, kind, key, s.object, before, after, size) })
 }
 
 // A writeResult is the result of a write.

@@ -38,7 +38,7 @@ func beginAttributes(c *Checker) watcher {
 	a := attributes{c}
 	return watcher{
 		call:    a.call,
-		commits: []string{"persistentvolumeclaims", "persistentvolumes"},
+		commits: claimsAndVolumes,
 		commit: func(e fake.Commit) {
 			switch after := e.After.(type) {
 			case *corev1.PersistentVolumeClaim:

@@ -23,48 +23,48 @@ var bindingRules = []builtIn{
 	{"I7", "a binding or a volume's source that changes", beginImmutable},
 }
 
-// onVolumes converts a function of a PersistentVolume before and after a commit into a watcher.
+// Resources of the watchers of many rules. Worlds share the lists.
+var (
+	claimsOnly       = []string{"persistentvolumeclaims"}
+	volumesOnly      = []string{"persistentvolumes"}
+	claimsAndVolumes = []string{"persistentvolumeclaims", "persistentvolumes"}
+)
+
+// onVolumes returns a watcher with a function of a PersistentVolume before and after a commit.
 // before is nil for a creation, after for a deletion.
 func onVolumes(see func(before, after *corev1.PersistentVolume)) watcher {
-	return watcher{
-		commits: []string{"persistentvolumes"},
-		commit: func(e fake.Commit) {
-			before, _ := e.Before.(*corev1.PersistentVolume)
-			after, _ := e.After.(*corev1.PersistentVolume)
-			if e.Type == "DELETED" {
-				after = nil
-			}
-			see(before, after)
-		},
-	}
+	return watcher{commits: volumesOnly, volume: see}
 }
 
 // onClaims is onVolumes for claims.
 func onClaims(see func(before, after *corev1.PersistentVolumeClaim)) watcher {
-	return watcher{
-		commits: []string{"persistentvolumeclaims"},
-		commit: func(e fake.Commit) {
-			before, _ := e.Before.(*corev1.PersistentVolumeClaim)
-			after, _ := e.After.(*corev1.PersistentVolumeClaim)
-			if e.Type == "DELETED" {
-				after = nil
-			}
-			see(before, after)
-		},
-	}
+	return watcher{commits: claimsOnly, claim: see}
 }
 
 // onBoth merges the watchers of onClaims and onVolumes.
 func onBoth(claims, volumes watcher) watcher {
-	return watcher{
-		commits: append(claims.commits, volumes.commits...),
-		commit: func(e fake.Commit) {
-			if e.Resource == "persistentvolumes" {
-				volumes.commit(e)
-			} else {
-				claims.commit(e)
-			}
-		},
+	return watcher{commits: claimsAndVolumes, claim: claims.claim, volume: volumes.volume}
+}
+
+// observe calls the function of a watcher that a commit is for.
+func (w *watcher) observe(e fake.Commit) {
+	switch {
+	case w.volume != nil && e.Resource == "persistentvolumes":
+		before, _ := e.Before.(*corev1.PersistentVolume)
+		after, _ := e.After.(*corev1.PersistentVolume)
+		if e.Type == "DELETED" {
+			after = nil
+		}
+		w.volume(before, after)
+	case w.claim != nil && e.Resource == "persistentvolumeclaims":
+		before, _ := e.Before.(*corev1.PersistentVolumeClaim)
+		after, _ := e.After.(*corev1.PersistentVolumeClaim)
+		if e.Type == "DELETED" {
+			after = nil
+		}
+		w.claim(before, after)
+	default:
+		w.commit(e)
 	}
 }
 
@@ -280,7 +280,7 @@ func beginBoundPhase(c *Checker) watcher {
 // never changes.
 func beginImmutable(c *Checker) watcher {
 	return watcher{
-		commits: []string{"persistentvolumeclaims", "persistentvolumes"},
+		commits: claimsAndVolumes,
 		commit: func(e fake.Commit) {
 			if e.Before == nil {
 				return

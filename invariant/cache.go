@@ -1,7 +1,6 @@
 package invariant
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,9 +23,20 @@ var orderedResources = []string{
 // order is the state of I34: resourceVersions in the store and in caches.
 type order struct {
 	c        *Checker
-	revision int64            // of the last commit
-	stored   map[string]int64 // "resource/namespace/name": revision
+	revision int64                  // of the last commit
+	stored   map[storedObject]int64 // revisions
 	caches   map[cacheOf]int64
+}
+
+// A storedObject identifies an object in the store.
+type storedObject struct{ resource, namespace, name string }
+
+// String returns "resource/namespace/name", or "resource/name".
+func (o storedObject) String() string {
+	if o.namespace == "" {
+		return o.resource + "/" + o.name
+	}
+	return o.resource + "/" + o.namespace + "/" + o.name
 }
 
 // A cacheOf identifies a component's copy of a resource, in its cache or its metadata watcher.
@@ -36,7 +46,7 @@ type cacheOf struct{ component, kind, resource string }
 // stored last, and that a cache receives the events of a resource in order. A new list must not be
 // older than the cache. A restarted component may begin further back.
 func beginOrder(c *Checker) watcher {
-	o := &order{c: c, stored: map[string]int64{}, caches: map[cacheOf]int64{}}
+	o := &order{c: c, stored: map[storedObject]int64{}, caches: map[cacheOf]int64{}}
 	return watcher{
 		commits: orderedResources,
 		commit:  o.commit,
@@ -46,20 +56,19 @@ func beginOrder(c *Checker) watcher {
 }
 
 func (o *order) commit(e fake.Commit) {
-	key := e.Resource + "/" + e.After.GetNamespace() + "/" + e.After.GetName()
-	object := strings.Replace(key, "//", "/", 1)
+	key := storedObject{e.Resource, e.After.GetNamespace(), e.After.GetName()}
 	switch {
 	case e.Revision <= o.revision:
-		o.c.report("I34", "%s was written as revision %d after revision %d", object, e.Revision, o.revision)
+		o.c.report("I34", "%s was written as revision %d after revision %d", key, e.Revision, o.revision)
 	case e.After.GetResourceVersion() != strconv.FormatInt(e.Revision, 10):
-		o.c.report("I34", "%s was stored with resourceVersion %s at revision %d", object,
+		o.c.report("I34", "%s was stored with resourceVersion %s at revision %d", key,
 			e.After.GetResourceVersion(), e.Revision)
 	}
 	o.revision = max(o.revision, e.Revision)
 	if was, ok := o.stored[key]; ok &&
 		(e.Before == nil || e.Before.GetResourceVersion() != strconv.FormatInt(was, 10)) {
 		o.c.report("I34", "%s was replaced at revision %d by a writer that had not read revision %d, which was stored",
-			object, e.Revision, was)
+			key, e.Revision, was)
 	}
 	o.stored[key] = e.Revision
 	if e.Type == "DELETED" {
@@ -72,10 +81,13 @@ func (o *order) deliver(r trace.Record) {
 	component, task, _ := strings.Cut(r.Task, "/")
 	kind, _, _ := strings.Cut(task, " ")
 	_, number, ok := strings.Cut(r.Detail, "rv=")
-	revision, err := strconv.ParseInt(number, 10, 64)
 	list := r.Verb == "LIST"
-	if !ok || err != nil || list && kind != "cache" {
+	if !ok || list && kind != "cache" {
 		return // records of a metadata watcher do not name the resource of its lists
+	}
+	revision, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		return
 	}
 	key := cacheOf{component, kind, resource}
 	if was := o.caches[key]; revision < was || revision == was && !list {
@@ -88,10 +100,14 @@ func (o *order) deliver(r trace.Record) {
 // undone returns, as text, the first object by name that a cache loses when it goes back from one
 // revision to another. It returns "" if there is none of this resource, or if it has changed since.
 func (o *order) undone(resource string, to, from int64) string {
-	for _, object := range slices.Sorted(maps.Keys(o.stored)) {
-		if is := o.stored[object]; strings.HasPrefix(object, resource+"/") && to < is && is <= from {
-			return ", from before " + strings.Replace(object, "//", "/", 1) + " became what it is"
+	var objects []string
+	for object, is := range o.stored {
+		if object.resource == resource && to < is && is <= from {
+			objects = append(objects, object.String())
 		}
 	}
-	return ""
+	if len(objects) == 0 {
+		return ""
+	}
+	return ", from before " + slices.Min(objects) + " became what it is"
 }

@@ -62,7 +62,7 @@ func beginClass(c *Checker) watcher {
 	return watcher{
 		commits: []string{"storageclasses"},
 		commit:  d.observe,
-		writes:  []string{"persistentvolumeclaims"},
+		writes:  claimsOnly,
 		write: func(r trace.Record) {
 			before, _ := r.Before.(*corev1.PersistentVolumeClaim)
 			after, ok := r.After.(*corev1.PersistentVolumeClaim)

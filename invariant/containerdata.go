@@ -110,7 +110,7 @@ func beginWrittenData(id string) func(c *Checker) watcher {
 			work:    d.work,
 			call:    d.call,
 			event:   d.event,
-			commits: []string{"persistentvolumes"},
+			commits: volumesOnly,
 			commit:  d.commit,
 			settled: func(func(format string, a ...any)) {
 				for _, node := range c.Devices.Nodes() {

@@ -34,9 +34,9 @@ type readResult struct {
 }
 
 func beginData(c *Checker) watcher {
-	d := &data{c, byHandle{}, map[volumeRead]readResult{}, map[types.UID]string{}}
+	d := &data{c, c.volumesByHandle(), map[volumeRead]readResult{}, map[types.UID]string{}}
 	w := onVolumes(d.observe)
-	w.writes, w.write = []string{"persistentvolumes"}, d.write
+	w.writes, w.write = volumesOnly, d.write
 	w.request, w.call = d.request, d.call
 	w.event = func(r trace.Record) {
 		maps.DeleteFunc(d.reads, func(l volumeRead, _ readResult) bool { return endsProcess(r, componentOf(l.actor)) })
@@ -54,7 +54,6 @@ func (c *Checker) ownerOf(v *corev1.PersistentVolume) *corev1.PersistentVolumeCl
 }
 
 func (d *data) observe(before, after *corev1.PersistentVolume) {
-	d.handles.observe(before, after)
 	if before == nil || after == nil || before.Status.Phase == after.Status.Phase ||
 		after.Status.Phase != corev1.VolumeReleased {
 		return

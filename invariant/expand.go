@@ -34,7 +34,7 @@ func beginSizes(c *Checker) watcher {
 	s := &sizes{c: c, largest: map[types.UID]resource.Quantity{}}
 	return watcher{
 		call:    s.call,
-		commits: []string{"persistentvolumeclaims", "persistentvolumes"},
+		commits: claimsAndVolumes,
 		commit: func(e fake.Commit) {
 			switch after := e.After.(type) {
 			case *corev1.PersistentVolumeClaim:
@@ -55,7 +55,7 @@ func (s *sizes) claim(was, is *corev1.PersistentVolumeClaim) {
 	}
 	if was.Status.Phase == corev1.ClaimBound && after.Cmp(before) < 0 {
 		s.c.report("I33", "claim %s/%s is bound, and its capacity fell from %s to %s",
-			is.Namespace, is.Name, &before, &after)
+			is.Namespace, is.Name, before.String(), after.String())
 	}
 	obj, ok := s.c.API.Get("persistentvolumes", "", is.Spec.VolumeName)
 	if !ok {
@@ -69,7 +69,7 @@ func (s *sizes) claim(was, is *corev1.PersistentVolumeClaim) {
 	largest, known := s.largest[obj.GetUID()]
 	if known && ref != nil && ref.UID == is.UID && after.Cmp(largest) > 0 {
 		s.c.report("I33", "claim %s/%s says that it has %s, but its volume %s never had more than %s",
-			is.Namespace, is.Name, &after, obj.GetName(), &largest)
+			is.Namespace, is.Name, after.String(), obj.GetName(), largest.String())
 	}
 }
 
@@ -77,7 +77,7 @@ func (s *sizes) claim(was, is *corev1.PersistentVolumeClaim) {
 func (s *sizes) fileSystem(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume, capacity resource.Quantity) {
 	if made, ok := s.c.held(v); ok && made.FSBytes > 0 && capacity.Value() > made.FSBytes {
 		s.c.report("I33", "claim %s/%s says that it has %s now, but the file system in %s has %d bytes",
-			claim.Namespace, claim.Name, &capacity, made.Handle, made.FSBytes)
+			claim.Namespace, claim.Name, capacity.String(), made.Handle, made.FSBytes)
 	}
 }
 
@@ -113,6 +113,6 @@ func (s *sizes) volume(v *corev1.PersistentVolume, deleted bool) {
 	}
 	if made, ok := s.c.held(v); ok && capacity.Value() > made.Bytes {
 		s.c.report("I33", "volume %s says that it has %s, but %s has %d bytes at the driver", v.Name,
-			&capacity, made.Handle, made.Bytes)
+			capacity.String(), made.Handle, made.Bytes)
 	}
 }

@@ -16,7 +16,7 @@ var idempotentRules = []builtIn{
 // resourceVersion, and another client may have written the same meanwhile.
 func beginIdempotent(c *Checker) watcher {
 	return watcher{
-		writes: []string{"persistentvolumeclaims", "persistentvolumes"},
+		writes: claimsAndVolumes,
 		write: func(r trace.Record) {
 			if r.Err == nil && r.After == nil && strings.HasPrefix(r.Verb, "update") && c.controllers.includes(r) {
 				c.report("I14", "%s updated %s without a change", r.Task, r.Object)

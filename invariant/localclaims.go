@@ -34,7 +34,7 @@ func beginSelectedAgain(c *Checker) watcher {
 		Checker: c, full: map[string]int64{}, seen: map[string]int64{classesSeen: math.MaxInt64}, asked: map[string]map[string]int64{},
 	}
 	return watcher{
-		writes: []string{"persistentvolumeclaims"}, write: t.write,
+		writes: claimsOnly, write: t.write,
 		deliver: func(r trace.Record) {
 			resource, name, _ := strings.Cut(r.Object, "/")
 			switch {

@@ -167,7 +167,7 @@ type localVolumeTracker struct {
 func beginLocalVolumes(c *Checker) watcher {
 	t := &localVolumeTracker{localLife: newLocalLife(c), nodes: map[string]map[string]bool{}, retained: map[string]bool{}}
 	return watcher{
-		commits: []string{"persistentvolumes"},
+		commits: volumesOnly,
 		commit: func(e fake.Commit) {
 			v := e.After.(*corev1.PersistentVolume)
 			if e.Type == watch.Deleted && isLocalVolume(v) && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
@@ -246,7 +246,7 @@ func beginGroups(c *Checker) watcher {
 // beginCleared checks that a manager removes itself from a claim only if its record does not show space
 // for it.
 func beginCleared(c *Checker) watcher {
-	return watcher{writes: []string{"persistentvolumeclaims"}, write: func(r trace.Record) {
+	return watcher{writes: claimsOnly, write: func(r trace.Record) {
 		before, _ := r.Before.(*corev1.PersistentVolumeClaim)
 		after, _ := r.After.(*corev1.PersistentVolumeClaim)
 		if before == nil || after == nil || !tookEffect(r) || after.Annotations[storagehelpers.AnnSelectedNode] != "" {

@@ -23,7 +23,7 @@ var lostRules = []builtIn{
 func beginLost(c *Checker) watcher {
 	lost := map[types.UID]*corev1.PersistentVolumeClaim{} // claims marked Lost though their volume existed
 	return watcher{
-		writes: []string{"persistentvolumeclaims"},
+		writes: claimsOnly,
 		write: func(r trace.Record) {
 			claim := becameLost(r)
 			if claim == nil {

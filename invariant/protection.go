@@ -115,7 +115,7 @@ func beginProtection(c *Checker) watcher {
 	return watcher{
 		commits: []string{"pods"},
 		commit:  u.observe,
-		writes:  []string{"persistentvolumeclaims", "persistentvolumes"},
+		writes:  claimsAndVolumes,
 		write: func(r trace.Record) {
 			if r.After == nil || r.Before == nil || !tookEffect(r) || !c.controllers.includes(r) {
 				return

@@ -53,7 +53,7 @@ func beginOneProvision(c *Checker) watcher {
 			c.report("I10", "there are %d volumes for claim %s: %s", len(handles), claim, strings.Join(handles, ", "))
 		}
 	}
-	w.writes = []string{"persistentvolumes"}
+	w.writes = volumesOnly
 	w.write = func(r trace.Record) {
 		v, ok := r.After.(*corev1.PersistentVolume)
 		if !ok || r.Verb != "create" || !tookEffect(r) || !makers[componentOf(r.Task)] {

@@ -20,16 +20,25 @@ var reclaimRules = []builtIn{
 	{"I12", "the finalizer of a provisioned volume removed, or never added, before its data is gone", beginFinalizer},
 }
 
-// byHandle maps a handleKey to the names of its PersistentVolumes.
+// byHandle maps a handleKey to the names of its PersistentVolumes since the rules began. Rules share
+// the map of their Checker; see volumesByHandle.
 type byHandle map[string][]string
 
-func (h byHandle) observe(before, after *corev1.PersistentVolume) {
+// volumesByHandle returns the map, which has observed each commit before the rules do.
+func (c *Checker) volumesByHandle() byHandle {
+	if c.handles == nil {
+		c.handles = byHandle{}
+	}
+	return c.handles
+}
+
+func (h byHandle) observe(before, after *corev1.PersistentVolume, deleted bool) {
 	switch {
-	case before == nil && after != nil:
+	case before == nil && !deleted:
 		if key := handleKey(after); key != "" {
 			h[key] = append(h[key], after.Name)
 		}
-	case after == nil:
+	case deleted:
 		key := handleKey(before)
 		if h[key] = slices.DeleteFunc(h[key], func(name string) bool { return name == before.Name }); len(h[key]) == 0 {
 			delete(h, key)
@@ -46,7 +55,7 @@ type deletions struct {
 }
 
 func newDeletions(c *Checker) *deletions {
-	return &deletions{c, byHandle{}, map[types.UID]bool{}, map[string]bool{}}
+	return &deletions{c, c.volumesByHandle(), map[types.UID]bool{}, map[string]bool{}}
 }
 
 func (d *deletions) call(r trace.Record) {
@@ -69,9 +78,7 @@ func (d *deletions) call(r trace.Record) {
 // or another one has deleted its volume: that of this very object, not of another of the same name.
 func beginDeletedFirst(c *Checker) watcher {
 	d := newDeletions(c)
-	w := onVolumes(d.handles.observe)
-	w.call = d.call
-	w.writes = []string{"persistentvolumes"}
+	w := watcher{call: d.call, writes: volumesOnly}
 	w.write = func(r trace.Record) {
 		v, ok := r.After.(*corev1.PersistentVolume)
 		if !ok || r.Verb != "delete" || !tookEffect(r) || !d.callers[componentOf(r.Task)] || handleKey(v) == "" ||
@@ -117,7 +124,6 @@ func beginFinalizer(c *Checker) watcher {
 	other := map[types.UID]bool{} // volumes whose policy ever was another
 	kept := map[types.UID]bool{}  // volumes that ever had the finalizer
 	w := onVolumes(func(before, after *corev1.PersistentVolume) {
-		d.handles.observe(before, after)
 		if after == nil {
 			if !kept[before.UID] && !other[before.UID] && !d.done[before.UID] && provisionerOf(before) != "" &&
 				c.holds(before) {
@@ -134,7 +140,7 @@ func beginFinalizer(c *Checker) watcher {
 		}
 	})
 	w.call = d.call
-	w.writes = []string{"persistentvolumes"}
+	w.writes = volumesOnly
 	w.write = func(r trace.Record) {
 		after, ok := r.After.(*corev1.PersistentVolume)
 		if !ok || !tookEffect(r) || !c.controllers.includes(r) || other[after.UID] || d.done[after.UID] ||

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim/trace"
@@ -61,9 +63,11 @@ func (r Rule) String() string { return r.ID + ": " + r.Forbids }
 
 // A watcher is a rule's callbacks for one world. Any may be nil.
 type watcher struct {
-	later   later                                      // the rule has not begun
-	commits []string                                   // resources of commit
-	commit  func(e fake.Commit)                        // after a commit
+	later   later               // the rule has not begun
+	commits []string            // resources of commit
+	commit  func(e fake.Commit) // after a commit, unless one of the next two is for it
+	volume  func(before, after *corev1.PersistentVolume)
+	claim   func(before, after *corev1.PersistentVolumeClaim)
 	writes  []string                                   // resources of write
 	write   func(r trace.Record)                       // after a request that writes, also a failed one; see tookEffect
 	call    func(r trace.Record)                       // after a driver call, also a failed one; see tookEffect
@@ -149,6 +153,7 @@ type Checker struct {
 	actions     map[trace.Kind][]func(r trace.Record) // subscribers by kind of action
 	rests       []*activeRule
 	own         []ownRule
+	handles     byHandle          // nil: no rule uses it
 	resyncing   bool              // see Resync
 	files       *fileTracker      // of I25; nil: it has not begun
 	directories *directoryTracker // of I41
@@ -191,11 +196,15 @@ func Watch(w World, rules ...Rule) *Checker {
 		if e.Resource == "csinodes" {
 			c.rememberNodes(e.After)
 		}
+		if e.Resource == "persistentvolumes" && c.handles != nil {
+			before, _ := e.Before.(*corev1.PersistentVolume)
+			c.handles.observe(before, e.After.(*corev1.PersistentVolume), e.Type == "DELETED")
+		}
 		c.meet(e.Resource)
 		c.committing = true
 		defer func() { c.committing = false }()
 		for _, t := range c.commits[e.Resource] {
-			t.commit(e)
+			t.watcher.observe(e)
 		}
 		for _, t := range c.own {
 			if t.Commit != nil {
@@ -290,8 +299,14 @@ func (c *Checker) start(s *subject) {
 
 // index builds the lists of subscribers.
 func (c *Checker) index() {
-	c.commits, c.writes, c.actions = map[string][]*activeRule{}, map[string][]*activeRule{}, map[trace.Kind][]func(r trace.Record){}
-	c.rests = make([]*activeRule, 0, subscribersMax)
+	if c.commits == nil {
+		c.commits, c.writes = map[string][]*activeRule{}, map[string][]*activeRule{}
+		c.actions = map[trace.Kind][]func(r trace.Record){}
+	}
+	truncate(c.commits)
+	truncate(c.writes)
+	truncate(c.actions)
+	c.rests = slices.Grow(c.rests[:0], subscribersMax)
 	for i := range c.rules {
 		t := &c.rules[i]
 		for _, resource := range t.watcher.writes {
@@ -308,6 +323,13 @@ func (c *Checker) index() {
 		if t.rest != nil || t.settled != nil {
 			c.rests = append(c.rests, t)
 		}
+	}
+}
+
+// truncate empties lists and keeps their memory.
+func truncate[K comparable, T any](lists map[K][]T) {
+	for k, list := range lists {
+		lists[k] = list[:0]
 	}
 }
 

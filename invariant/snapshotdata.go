@@ -54,7 +54,7 @@ func (d *snapshotData) compare() {
 // copy of that source. It does not check the volumes of populators.
 func beginSourceData(c *Checker) watcher {
 	return watcher{
-		commits: []string{"persistentvolumes"},
+		commits: volumesOnly,
 		commit: func(e fake.Commit) {
 			v := e.After.(*corev1.PersistentVolume)
 			if e.Type != "ADDED" || v.Annotations[provisionedBy] == "" || v.Spec.CSI == nil {

@@ -137,7 +137,7 @@ func beginRetained(c *Checker) watcher {
 		commit: func(e fake.Commit) {
 			note(e.After.(*appsv1.StatefulSet), e.Type == watch.Added, e.Type == watch.Deleted)
 		},
-		writes: []string{"persistentvolumeclaims"},
+		writes: claimsOnly,
 		write: func(r trace.Record) {
 			claim, _ := r.Before.(*corev1.PersistentVolumeClaim)
 			if len(sets) == 0 || r.Verb != "delete" || !tookEffect(r) || claim == nil || claim.DeletionTimestamp != nil ||

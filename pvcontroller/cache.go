@@ -35,29 +35,53 @@ const (
 //
 // Upstream: pkg/controller/volume/persistentvolume storeObjectUpdate (v1.36).
 type versions[T object] struct {
-	objects map[string]T
+	objects map[string]cached[T]
 	added   func(T) // these two update the indexes
 	removed func(T)
 }
 
+// A cached is a stored object and its key.
+type cached[T object] struct {
+	key string
+	obj T
+}
+
 func newVersions[T object](added, removed func(T)) versions[T] {
-	return versions[T]{objects: map[string]T{}, added: added, removed: removed}
+	return versions[T]{objects: map[string]cached[T]{}, added: added, removed: removed}
 }
 
 // get returns the version stored under a key, or the zero value.
-func (v *versions[T]) get(key string) T { return v.objects[key] }
+func (v *versions[T]) get(key string) T { return v.objects[key].obj }
+
+// find returns what is stored under the key of an object. It does not allocate the key.
+func (v *versions[T]) find(obj metav1.Object) (cached[T], bool) {
+	name := obj.GetName()
+	if ns := obj.GetNamespace(); ns != "" {
+		known, ok := v.objects[ns+"/"+name]
+		return known, ok
+	}
+	known, ok := v.objects[name]
+	return known, ok
+}
+
+// key is keyOf, without an allocation if an object is stored under the key.
+func (v *versions[T]) key(obj metav1.Object) string {
+	if known, ok := v.find(obj); ok {
+		return known.key
+	}
+	return keyOf(obj)
+}
 
 // put stores an object from the informer, unless a newer version is stored. An object with another
 // UID replaces the stored one, since the deletion in between was not observed. The caller checks
 // for that first.
 func (v *versions[T]) put(obj T) (freshness, error) {
-	key := keyOf(obj)
-	known, ok := v.objects[key]
-	if ok && known.GetUID() == obj.GetUID() {
-		c, err := resourceversion.Compare(obj.GetResourceVersion(), known.GetResourceVersion())
+	known, ok := v.find(obj)
+	if ok && known.obj.GetUID() == obj.GetUID() {
+		c, err := resourceversion.Compare(obj.GetResourceVersion(), known.obj.GetResourceVersion())
 		switch {
 		case err != nil:
-			return older, fmt.Errorf("compare versions of %s: %w", key, err)
+			return older, fmt.Errorf("compare versions of %s: %w", known.key, err)
 		case c < 0:
 			return older, nil
 		case c == 0:
@@ -65,17 +89,19 @@ func (v *versions[T]) put(obj T) (freshness, error) {
 		}
 	}
 	if ok {
-		v.removed(known)
+		v.removed(known.obj)
+	} else {
+		known.key = keyOf(obj)
 	}
-	v.objects[key] = obj
+	v.objects[known.key] = cached[T]{known.key, obj}
 	v.added(obj)
 	return newer, nil
 }
 
 // putWritten stores the answer to a write, if the stored object has the same UID and is not newer.
 func (v *versions[T]) putWritten(obj T) (freshness, error) {
-	known, ok := v.objects[keyOf(obj)]
-	if !ok || known.GetUID() != obj.GetUID() {
+	known, ok := v.find(obj)
+	if !ok || known.obj.GetUID() != obj.GetUID() {
 		return older, nil
 	}
 	return v.put(obj)
@@ -83,7 +109,7 @@ func (v *versions[T]) putWritten(obj T) (freshness, error) {
 
 func (v *versions[T]) delete(key string) {
 	if known, ok := v.objects[key]; ok {
-		v.removed(known)
+		v.removed(known.obj)
 		delete(v.objects, key)
 	}
 }
@@ -144,19 +170,19 @@ func newClaimCache() *claimCache {
 
 func (c *claimCache) index(claim *corev1.PersistentVolumeClaim) {
 	if !isUnbound(claim) {
-		c.byVolume.add(claim.Spec.VolumeName, keyOf(claim))
+		c.byVolume.add(claim.Spec.VolumeName, c.key(claim))
 		return
 	}
-	c.unbound.add(storagehelpers.GetPersistentVolumeClaimClass(claim), keyOf(claim))
+	c.unbound.add(storagehelpers.GetPersistentVolumeClaimClass(claim), c.key(claim))
 	c.idle.add(claim)
 }
 
 func (c *claimCache) unindex(claim *corev1.PersistentVolumeClaim) {
 	if !isUnbound(claim) {
-		c.byVolume.remove(claim.Spec.VolumeName, keyOf(claim))
+		c.byVolume.remove(claim.Spec.VolumeName, c.key(claim))
 		return
 	}
-	c.unbound.remove(storagehelpers.GetPersistentVolumeClaimClass(claim), keyOf(claim))
+	c.unbound.remove(storagehelpers.GetPersistentVolumeClaimClass(claim), c.key(claim))
 	c.idle.remove(claim)
 }
 

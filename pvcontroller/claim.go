@@ -96,7 +96,7 @@ func (c *Controller) gatherClaim(claim *corev1.PersistentVolumeClaim) (claimFact
 		facts.provisioner = findProvisioner(name, facts.class, c.plugins, c.migration)
 	}
 	if isDelayed(facts.class) {
-		facts.unscheduled = c.unscheduledPods(keyOf(claim))
+		facts.unscheduled = c.unscheduledPods(c.claims.key(claim))
 	}
 	if !storagehelpers.PersistentVolumeClaimHasClass(claim) {
 		var classes []*storagev1.StorageClass
@@ -200,7 +200,7 @@ func (c *Controller) applyClaim(ctx context.Context, claim *corev1.PersistentVol
 		_, err := c.writeClaimStatus(ctx, claim, corev1.ClaimPending, nil)
 		return err
 	case claimBind:
-		if c.isBeingReclaimed(decision.volume, queueItem{c.claimQueue, keyOf(claim)}) {
+		if c.isBeingReclaimed(decision.volume, queueItem{c.claimQueue, c.claims.key(claim)}) {
 			return nil
 		}
 		return c.bind(ctx, decision.volume, claim)

@@ -221,7 +221,7 @@ func (c *Controller) fill() {
 // Upstream: pkg/controller/volume/persistentvolume resync (v1.36).
 func (c *Controller) resync() {
 	for _, claim := range sortedList(c.claimLister.List) {
-		c.claimQueue.Add(keyOf(claim))
+		c.claimQueue.Add(c.claims.key(claim))
 	}
 	for _, volume := range sortedList(c.volumeLister.List) {
 		c.volumeQueue.Add(volume.Name)

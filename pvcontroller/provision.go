@@ -120,7 +120,7 @@ func (c *Controller) startProvisioning(
 	if c.unsaved[claim.UID] != nil {
 		return // provisioned; only its PersistentVolume is missing
 	}
-	item, name := queueItem{c.claimQueue, keyOf(claim)}, operationName(opProvision, claim)
+	item, name := queueItem{c.claimQueue, c.claims.key(claim)}, operationName(opProvision, claim)
 	c.operations.start(opProvision, name, item, claim, func(ctx context.Context) error {
 		options := provisionOptions(claim, class)
 		volume, err := c.provision(ctx, claim, options, class, plugin)

@@ -25,7 +25,7 @@ func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim) {
 	if claim.Spec.VolumeName == "" {
 		return
 	}
-	for _, volume := range c.volumes.pool.reservedFor(keyOf(claim)) {
+	for _, volume := range c.volumes.pool.reservedFor(c.claims.key(claim)) {
 		if volume.Name != claim.Spec.VolumeName {
 			c.volumeQueue.Add(volume.Name)
 		}
@@ -34,7 +34,7 @@ func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim) {
 
 // forgetClaim drops a deleted claim and queues the volumes reserved for it, which will be released.
 func (c *Controller) forgetClaim(claim *corev1.PersistentVolumeClaim) {
-	key := keyOf(claim)
+	key := c.claims.key(claim)
 	c.claims.delete(key)
 	c.cleanUpClaim(claim.UID)
 	c.markIdle(claim)
@@ -73,7 +73,7 @@ func (c *Controller) offer(name string) {
 	if ref := volume.Spec.ClaimRef; ref != nil {
 		claim := c.claims.get(keyOfRef(ref))
 		if claim != nil && claim.Spec.VolumeName == "" && storagehelpers.IsVolumeBoundToClaim(volume, claim) {
-			c.claimQueue.Add(keyOf(claim))
+			c.claimQueue.Add(c.claims.key(claim))
 		}
 		return
 	}
@@ -94,15 +94,15 @@ func (c *Controller) offerFree(volume *corev1.PersistentVolume, after *corev1.Pe
 	}
 	if claim := c.claims.idle.next(volume, after); claim != nil {
 		c.claims.idle.remove(claim)
-		c.offers.add(keyOf(claim), volume.Name)
-		c.claimQueue.Add(keyOf(claim))
+		c.offers.add(c.claims.key(claim), volume.Name)
+		c.claimQueue.Add(c.claims.key(claim))
 	}
 }
 
 // markIdle ends a claim's sync. Volumes offered to the claim that are still free are offered to the
 // next claim. A claim that is still unbound enters the index.
 func (c *Controller) markIdle(claim *corev1.PersistentVolumeClaim) {
-	key := keyOf(claim)
+	key := c.claims.key(claim)
 	names := c.offers.sorted(key)
 	delete(c.offers, key)
 	for _, name := range names {
@@ -181,6 +181,11 @@ func sortedList[T object](list func(labels.Selector) ([]T, error)) []T {
 	if err != nil {
 		panic("pvcontroller: lister: " + err.Error())
 	}
-	slices.SortFunc(objects, func(a, b T) int { return strings.Compare(keyOf(a), keyOf(b)) })
+	slices.SortFunc(objects, func(a, b T) int { return compareKeys(a, b) })
 	return objects
+}
+
+// compareKeys compares the keys of two objects of one kind.
+func compareKeys[T object](a, b T) int {
+	return strings.Compare(a.GetNamespace()+"/"+a.GetName(), b.GetNamespace()+"/"+b.GetName())
 }

@@ -183,7 +183,7 @@ func (c *Controller) rememberUncertain(
 
 // claimExists reports whether a claim exists in the controller's cache.
 func (c *Controller) claimExists(claim *corev1.PersistentVolumeClaim) bool {
-	known := c.claims.get(keyOf(claim))
+	known := c.claims.get(c.claims.key(claim))
 	return known != nil && known.UID == claim.UID
 }
 

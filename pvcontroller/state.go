@@ -36,9 +36,9 @@ func (c *Controller) writeState(w sim.StateWriter) {
 	}
 }
 
-func writeVersions[T object](w sim.StateWriter, resource string, objects map[string]T) {
+func writeVersions[T object](w sim.StateWriter, resource string, objects map[string]cached[T]) {
 	for _, key := range slices.Sorted(maps.Keys(objects)) {
-		w.Version(resource+key, objects[key].GetResourceVersion())
+		w.Version(resource+key, objects[key].obj.GetResourceVersion())
 	}
 }
 

@@ -130,7 +130,7 @@ func (c *Controller) applyVolume(
 		c.recordOnce(volume.UID, claim, msgModeOfClaim(volume.Name))
 		return nil
 	case volumeAwaitClaim:
-		c.claimQueue.Add(keyOf(claim))
+		c.claimQueue.Add(c.claims.key(claim))
 		return nil
 	case volumeConfirm:
 		_, err := c.writePhase(ctx, volume, corev1.VolumeBound, "")

@@ -168,13 +168,12 @@ func (p *Process) gatesOpen() bool {
 // Worker adds a task that takes up work whenever ready holds, once the gates are open. step may
 // suspend.
 func (p *Process) Worker(name string, ready func() bool, step func(ctx context.Context)) {
-	p.add(p.newWorker(name, ready, step))
+	p.add(newWorker(name, ready, step))
 }
 
 // newWorker returns the task of Worker.
-func (p *Process) newWorker(name string, ready func() bool, step func(ctx context.Context)) *Task {
-	gated := func() bool { return p.gatesOpen() && ready() }
-	return &Task{name: name, class: classWorker, ready: gated, step: step}
+func newWorker(name string, ready func() bool, step func(ctx context.Context)) *Task {
+	return &Task{name: name, class: classWorker, ready: ready, gated: true, step: step}
 }
 
 // Delivery adds a task that takes in events from outside, one at a time. step must not suspend.

@@ -51,6 +51,7 @@ type Queue[K comparable] struct {
 	process  *Process
 	cfg      QueueConfig
 	order    []K
+	first    int            // index in order of the first key that waits
 	dirty    map[K]struct{} // keys in order, or to be queued when their work ends; nil, like working, before the first key
 	working  map[K]struct{}
 	failures map[K]int // nil before the first one
@@ -84,7 +85,7 @@ func NewQueue[K comparable](p *Process, cfg QueueConfig) *Queue[K] {
 // Work adds a worker, which calls sync for each key; sync may suspend. An error puts the key back
 // after its back-off. Success resets the back-off.
 func (q *Queue[K]) Work(sync func(ctx context.Context, key K) error) {
-	t := q.process.newWorker(q.cfg.Name, func() bool { return len(q.order) > 0 }, func(ctx context.Context) {
+	t := newWorker(q.cfg.Name, func() bool { return q.waiting() > 0 }, func(ctx context.Context) {
 		key := q.get()
 		defer q.done(key)
 		q.process.Record(trace.Action{Kind: trace.KindWork, Verb: "sync", Object: keyText(key)}, trace.Outcome{})
@@ -215,15 +216,22 @@ func (q *Queue[K]) Len() int {
 		q.process.Touch(AccessWrite, "queue "+q.cfg.Name+" tail")
 		q.process.Touch(AccessWrite, "queue "+q.cfg.Name+" head")
 	}
-	return len(q.order)
+	return q.waiting()
 }
 
+// waiting is Len, without an access.
+func (q *Queue[K]) waiting() int { return len(q.order) - q.first }
+
 func (q *Queue[K]) get() K {
-	key := q.order[0]
-	q.order = q.order[1:]
+	var none K
+	key := q.order[q.first]
+	q.order[q.first] = none
 	q.touch(AccessWrite, key)
 	if q.process.host.observed() {
 		q.process.Touch(AccessWrite, "queue "+q.cfg.Name+" head")
+	}
+	if q.first++; 2*q.first >= len(q.order) { // the keys behind are moved at most once for each key taken
+		q.order, q.first = slices.Delete(q.order, 0, q.first), 0
 	}
 	q.working[key] = struct{}{}
 	delete(q.dirty, key)

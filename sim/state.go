@@ -72,11 +72,11 @@ type queueState interface{ writeState(w StateWriter) }
 
 // writeState writes the keys of the queue.
 func (q *Queue[K]) writeState(w StateWriter) {
-	if len(q.order)+len(q.working)+len(q.failures)+len(q.later) == 0 {
+	if q.waiting()+len(q.working)+len(q.failures)+len(q.later) == 0 {
 		return
 	}
 	w.Part(q.process.name, "queue "+q.cfg.Name)
-	for _, key := range q.order {
+	for _, key := range q.order[q.first:] {
 		w.Text(keyText(key))
 	}
 	for _, key := range sortedTexts(q.working) {

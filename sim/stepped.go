@@ -290,7 +290,10 @@ func (s *Stepped) runTask(t *Task) {
 			s.pool.counted++
 			t.goroutines = otherGoroutines()
 		}
-		t.co.start(func() { t.step(s.Context()) })
+		if t.begin == nil {
+			t.begin = func() { t.step(s.Context()) }
+		}
+		t.co.start(t.begin)
 		s.finishTask(t)
 	default:
 		s.guard.enter(t.co.id)

@@ -36,9 +36,11 @@ type Task struct {
 	name    string // within the process
 	full    string // "process/name"
 	class   class
-	source  lagging // nil: ready and step are used
+	source  lagging // nil: ready and step are used, or timer
 	ready   func() bool
+	gated   bool // a worker: not ready before the gates of the process are open
 	step    func(ctx context.Context)
+	begin   func() // step, as the function of a coroutine; nil: it has not run
 	once    bool   // ends after one step
 	inline  bool   // never suspends, so it needs no coroutine
 	memory  string // the part of the process's memory that its steps use; "": all that has no name
@@ -67,19 +69,27 @@ type Task struct {
 
 // isIdleReady reports whether a task between two pieces of work has work.
 func (t *Task) isIdleReady() bool {
-	if t.source != nil {
+	switch {
+	case t.source != nil:
 		return t.source.Ready()
+	case t.timer != nil:
+		return t.timer.due()
+	case t.gated && !t.process.gatesOpen():
+		return false
 	}
 	return t.ready()
 }
 
 // runStep does a piece of work.
 func (t *Task) runStep(ctx context.Context) {
-	if t.source != nil {
+	switch {
+	case t.source != nil:
 		t.source.Deliver()
-		return
+	case t.timer != nil:
+		t.timer.run()
+	default:
+		t.step(ctx)
 	}
-	t.step(ctx)
 }
 
 // unwound is the panic that unwinds a task when the host closes or its process crashes.

@@ -1,9 +1,6 @@
 package sim
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // A Timer runs a function in its process at a given time. Only tasks of that process may use it.
 type Timer struct {
@@ -23,7 +20,7 @@ type Timer struct {
 // NewTimer returns a timer that is not set. fire runs as a task of its own and must not suspend.
 func (p *Process) NewTimer(name string, fire func()) *Timer {
 	t := &Timer{process: p, fire: fire}
-	t.task = Task{name: name, class: classWorker, ready: t.due, step: t.run, inline: true, timer: t}
+	t.task = Task{name: name, class: classWorker, inline: true, timer: t}
 	p.add(&t.task)
 	return t
 }
@@ -53,7 +50,7 @@ func (t *Timer) Stop() {
 
 func (t *Timer) due() bool { return t.armed && !t.process.Now().Before(t.deadline) }
 
-func (t *Timer) run(context.Context) {
+func (t *Timer) run() {
 	t.Stop()
 	t.fire()
 }

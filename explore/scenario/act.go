@@ -19,6 +19,7 @@ import (
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/apirequest"
 	"github.com/volsim/volsim/internal/snapshotapi"
 	"github.com/volsim/volsim/kubelet"
@@ -167,7 +168,7 @@ func (a Act) Do(ctx context.Context, c *cluster.Cluster, user *sim.Process) erro
 		if a.createsSnapshot() {
 			return a.createSnapshot(ctx, c)
 		}
-		return createObject(ctx, c, client, a.kind, a.object(c.DriverName()))
+		return a.create(ctx, c)
 	case "apply":
 		return a.apply(ctx, c)
 	case "delete":
@@ -257,8 +258,8 @@ func ignoreNotFound(err error) error {
 }
 
 // object returns the object that the act creates. driver is the world's own.
-func (a Act) object(driver string) metav1.Object {
-	var obj metav1.Object
+func (a Act) object(driver string) fake.Object {
+	var obj fake.Object
 	switch a.kind {
 	case "volume":
 		obj = a.volume(driver)

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
 	"github.com/volsim/volsim/cluster"
@@ -19,29 +18,24 @@ import (
 
 // The objects that acts create.
 
-// createObject creates an object. It waits while an object of the same name is being deleted.
-func createObject(ctx context.Context, c *cluster.Cluster, client kubernetes.Interface, kind string, obj metav1.Object) error {
-	resource, namespace := resources[kind], obj.GetNamespace()
+// create creates the object of an act. It waits while an object of the same name is being deleted.
+func (a Act) create(ctx context.Context, c *cluster.Cluster) error {
+	resource, namespace := resources[a.kind], namespaceOf(a.kind)
+	version := corev1.SchemeGroupVersion
+	if a.kind == "class" {
+		version = storagev1.SchemeGroupVersion
+	}
+	objects, _ := c.Server().Client(c.Host().ExternalCaller()).Resource(version.WithResource(resource), namespace)
 	for {
-		var err error
-		switch obj := obj.(type) {
-		case *corev1.PersistentVolume:
-			_, err = client.CoreV1().PersistentVolumes().Create(ctx, obj, metav1.CreateOptions{})
-		case *corev1.PersistentVolumeClaim:
-			_, err = client.CoreV1().PersistentVolumeClaims(namespace).Create(ctx, obj, metav1.CreateOptions{})
-		case *storagev1.StorageClass:
-			_, err = client.StorageV1().StorageClasses().Create(ctx, obj, metav1.CreateOptions{})
-		case *corev1.Pod:
-			_, err = client.CoreV1().Pods(namespace).Create(ctx, obj, metav1.CreateOptions{})
-		}
+		_, err := objects.Create(ctx, a.object(c.DriverName()), metav1.CreateOptions{})
 		if !apierrors.IsAlreadyExists(err) {
 			return err
 		}
-		stored, exists := c.Server().Get(resource, namespace, obj.GetName())
+		stored, exists := c.Server().Get(resource, namespace, a.name)
 		if exists && stored.GetDeletionTimestamp() == nil {
 			return err
 		}
-		if err := c.WaitForGone(ctx, resource, namespace, obj.GetName()); err != nil {
+		if err := c.WaitForGone(ctx, resource, namespace, a.name); err != nil {
 			return err
 		}
 	}

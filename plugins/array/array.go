@@ -1,7 +1,6 @@
 package array
 
 import (
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -161,7 +160,7 @@ func (a *Array) Volumes() []Volume {
 }
 
 // ids returns the sorted IDs of all volumes. The caller holds a.mu.
-func (a *Array) ids() []string { return slices.Sorted(maps.Keys(a.volumes)) }
+func (a *Array) ids() []string { return sortedKeys(a.volumes) }
 
 // freeBytes returns the capacity that is not provisioned. The caller holds a.mu.
 func (a *Array) freeBytes() int64 {
@@ -200,4 +199,17 @@ func (a *Array) find(id string) (*volume, error) {
 }
 
 // nodes returns the IDs of the nodes to which v is attached, sorted.
-func (v *volume) nodes() []string { return slices.Sorted(maps.Keys(v.attached)) }
+func (v *volume) nodes() []string { return sortedKeys(v.attached) }
+
+// sortedKeys is slices.Sorted(maps.Keys(m)) with one allocation, none for an empty map.
+func sortedKeys[V any](m map[string]V) []string {
+	if len(m) == 0 {
+		return nil
+	}
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -35,6 +35,9 @@ type deviceLock struct {
 func (m *Memory) MountDevice(device, name string, readOnly bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.devices == nil {
+		m.devices = NewTree()
+	}
 	return m.attach(name, &mount{
 		tree: m.devices, at: m.devices.deviceNode(device),
 		source: device, fsType: deviceFSType, readOnly: readOnly,
@@ -48,7 +51,7 @@ func (t *Tree) deviceNode(name string) *node {
 	found := t.root.children[name]
 	if found == nil {
 		found = &node{device: name, mode: deviceMode}
-		t.root.children[name] = found
+		t.root.put(name, found)
 	}
 	return found
 }

@@ -50,6 +50,9 @@ func (m *Memory) contentOf(device string) *deviceContent {
 	content := m.contents[device]
 	if content == nil {
 		content = &deviceContent{}
+		if m.contents == nil {
+			m.contents = map[string]*deviceContent{}
+		}
 		m.contents[device] = content
 	}
 	return content

@@ -30,7 +30,7 @@ type Memory struct {
 	// parent has at that path. A second mount on the same path has the first as its parent.
 	mounts     map[mountKey]*mount
 	mountsMade int // number of mounts ever made; orders stacked mounts
-	// devices holds the device nodes by name. A reboot recreates it.
+	// devices holds the device nodes by name; nil: none. A reboot removes them.
 	devices *Tree
 	locks   []deviceLock
 	// contents holds what is on the devices, by name.
@@ -71,10 +71,8 @@ func NewMemory(root string) *Memory {
 	}
 	tree := NewTree()
 	return &Memory{
-		root:    path.Clean(root),
-		disk:    &mount{tree: tree, at: tree.root, source: "node-disk", fsType: memoryFSType},
-		mounts:  map[mountKey]*mount{},
-		devices: NewTree(), contents: map[string]*deviceContent{},
+		root: path.Clean(root),
+		disk: &mount{tree: tree, at: tree.root, source: "node-disk", fsType: memoryFSType},
 	}
 }
 
@@ -83,7 +81,7 @@ func NewMemory(root string) *Memory {
 func (m *Memory) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mounts, m.locks, m.devices = map[mountKey]*mount{}, nil, NewTree()
+	m.mounts, m.locks, m.devices = nil, nil, nil
 	m.disk.below, m.disk.belowByDepth = 0, nil
 }
 
@@ -361,6 +359,9 @@ func (m *Memory) attach(name string, added *mount) error {
 	m.mountsMade++
 	added.number = m.mountsMade
 	added.key = mountKey{parent: here.mount, path: here.path}
+	if m.mounts == nil {
+		m.mounts = map[mountKey]*mount{}
+	}
 	m.mounts[added.key] = added
 	here.mount.countMount(added, 1)
 	return nil

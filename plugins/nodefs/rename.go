@@ -117,6 +117,6 @@ func (n *node) rename(from, to []string) error {
 		return ErrNotEmpty
 	}
 	delete(source.children, name)
-	target.children[newName] = moved
+	target.put(newName, moved)
 	return nil
 }

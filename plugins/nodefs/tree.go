@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash"
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -36,23 +35,24 @@ const (
 	linkMode      = fs.FileMode(0o777)
 )
 
-// node is a directory if children is not nil, a symbolic link if link is not "", a device node if
+// node is a directory if directory is set, a symbolic link if link is not "", a device node if
 // device is not "", and a file otherwise.
 type node struct {
-	children map[string]*node
-	data     []byte
-	zeros    int64 // size of a file of zeros, which has no data
-	link     string
-	device   string
-	program  program     // nil: the file cannot be executed
-	mode     fs.FileMode // only attributeBits
-	uid, gid int
+	directory bool
+	children  map[string]*node // nil: none
+	data      []byte
+	zeros     int64 // size of a file of zeros, which has no data
+	link      string
+	device    string
+	program   program     // nil: the file cannot be executed
+	mode      fs.FileMode // only attributeBits
+	uid, gid  int
 }
 
 // NewTree returns an empty tree.
 func NewTree() *Tree { return &Tree{root: newDirectory()} }
 
-func newDirectory() *node { return &node{children: map[string]*node{}, mode: directoryMode} }
+func newDirectory() *node { return &node{directory: true, mode: directoryMode} }
 
 // Files returns the sorted paths of all files and links, relative to the tree's root.
 func (t *Tree) Files() []string {
@@ -102,7 +102,7 @@ func (n *node) info() Info {
 	return Info{Mode: n.kind() | n.mode, UID: n.uid, GID: n.gid, Device: n.device}
 }
 
-func (n *node) isDirectory() bool { return n.children != nil }
+func (n *node) isDirectory() bool { return n.directory }
 
 // kind returns the type bits of n's mode.
 func (n *node) kind() fs.FileMode {
@@ -125,6 +125,14 @@ func (n *node) add(name string, child *node) {
 			child.mode |= fs.ModeSetgid
 		}
 	}
+	n.put(name, child)
+}
+
+// put makes child the entry of that name in the directory n.
+func (n *node) put(name string, child *node) {
+	if n.children == nil {
+		n.children = map[string]*node{}
+	}
 	n.children[name] = child
 }
 
@@ -137,7 +145,18 @@ func (n *node) visitAll(at string, visit func(name string, n *node)) {
 	}
 }
 
-func (n *node) names() []string { return slices.Sorted(maps.Keys(n.children)) }
+// names returns the names of the entries of a directory, sorted; nil if it is empty.
+func (n *node) names() []string {
+	if len(n.children) == 0 {
+		return nil
+	}
+	names := make([]string, 0, len(n.children))
+	for name := range n.children {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
 
 // hashInto writes one entry with its lengths, so that different trees never yield the same bytes.
 func (n *node) hashInto(sum hash.Hash, name string) {

@@ -24,7 +24,7 @@ const (
 //
 // Upstream: pkg/apis/core/validation validateVolumeSource.
 func validatePodVolumeSource(source *corev1.VolumeSource, account string, at *field.Path) field.ErrorList {
-	names := sources(reflect.ValueOf(*source))
+	names := sources(reflect.ValueOf(source).Elem())
 	if len(names) == 0 {
 		return field.ErrorList{field.Required(at, "must specify a volume type")}
 	}

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -93,7 +94,7 @@ func someNotPositive(list corev1.ResourceList) bool {
 // validateVolumeSource validates that a volume has one source, and validates the source.
 func validateVolumeSource(volume *corev1.PersistentVolume, path *field.Path) field.ErrorList {
 	spec := &volume.Spec
-	names := sources(reflect.ValueOf(spec.PersistentVolumeSource))
+	names := sources(reflect.ValueOf(&spec.PersistentVolumeSource).Elem())
 	if len(names) == 0 {
 		return field.ErrorList{field.Required(path, "must specify a volume type")}
 	}
@@ -139,12 +140,26 @@ func sources(v reflect.Value) []string {
 	var names []string
 	for i := range v.NumField() {
 		if !v.Field(i).IsNil() {
-			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-			names = append(names, name)
+			names = append(names, jsonNames(v.Type())[i])
 		}
 	}
 	return names
 }
+
+// jsonNames returns the JSON names of the fields of a struct. They are read once for each type.
+func jsonNames(t reflect.Type) []string {
+	if known, ok := jsonNamesByType.Load(t); ok {
+		return known.([]string)
+	}
+	names := make([]string, t.NumField())
+	for i := range names {
+		names[i], _, _ = strings.Cut(t.Field(i).Tag.Get("json"), ",")
+	}
+	jsonNamesByType.Store(t, names)
+	return names
+}
+
+var jsonNamesByType sync.Map // reflect.Type: []string
 
 func validateHostPath(h *corev1.HostPathVolumeSource, path *field.Path) field.ErrorList {
 	if h.Path == "" {

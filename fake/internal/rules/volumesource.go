@@ -223,6 +223,13 @@ func validateSecretRef(ref *corev1.SecretReference, path *field.Path) field.Erro
 	return append(errs, validateLabel(ref.Namespace, path.Child("namespace"))...)
 }
 
+// isValidCSIVolume reports whether validateCSIVolume finds nothing. It needs no paths. A source with
+// secrets may be valid, too.
+func isValidCSIVolume(csi *corev1.CSIPersistentVolumeSource) bool {
+	return len(validateDriverName(csi.Driver, nil)) == 0 && csi.VolumeHandle != "" && csi.ControllerPublishSecretRef == nil &&
+		csi.ControllerExpandSecretRef == nil && csi.NodePublishSecretRef == nil && csi.NodeExpandSecretRef == nil
+}
+
 func validateCSIVolume(csi *corev1.CSIPersistentVolumeSource, path *field.Path) field.ErrorList {
 	errs := validateDriverName(csi.Driver, path.Child("driver"))
 	errs = append(errs, require(path, named{"volumeHandle", csi.VolumeHandle})...)
@@ -284,7 +291,7 @@ func validatePersistentSource(spec *corev1.PersistentVolumeSpec, name string, pa
 				named{"namespace", os.SecretRef.Namespace})...)
 		}
 		return errs
-	case spec.CSI != nil:
+	case spec.CSI != nil && !isValidCSIVolume(spec.CSI):
 		return validateCSIVolume(spec.CSI, path.Child("csi"))
 	}
 	return nil
