@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/volsim/volsim/cluster"
@@ -49,13 +50,19 @@ const (
 // MendedSchedules is the minimum of schedules that the search of a mended form is allowed.
 const MendedSchedules = 100
 
-// Bugs returns all bugs, sorted by project and year.
+// Bugs returns all bugs, sorted by project and number.
 func Bugs() []Bug {
-	all := slices.Concat(cloudNativePG)
+	all := slices.Concat(cloudNativePG, rabbitMQ, sieve)
 	slices.SortStableFunc(all, func(a, b Bug) int {
-		return cmp.Or(cmp.Compare(strings.ToLower(a.Project), strings.ToLower(b.Project)), cmp.Compare(a.Year, b.Year))
+		return cmp.Or(cmp.Compare(strings.ToLower(a.Project), strings.ToLower(b.Project)), cmp.Compare(a.number(), b.number()))
 	})
 	return all
+}
+
+// number returns the number in the name.
+func (b Bug) number() int {
+	n, _ := strconv.Atoi(b.Name[strings.LastIndex(b.Name, "-")+1:])
+	return n
 }
 
 // Find returns the bug of that name.

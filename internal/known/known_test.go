@@ -45,8 +45,8 @@ func TestEveryBugIsFound(t *testing.T) {
 			})
 		}
 	})
-	if t.Failed() {
-		return
+	if len(results) < len(known.Bugs()) {
+		return // failed, or not selected
 	}
 	golden(t, "found.txt", known.FoundFile(results))
 	golden(t, filepath.Join("..", "..", "docs", "known.md"), known.Page(results))

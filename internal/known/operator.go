@@ -3,6 +3,7 @@ package known
 import (
 	"context"
 	"maps"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,19 @@ const (
 	clusterLabel = "cluster"
 	uidLabel     = "cluster-uid"
 )
+
+// Worlds of one node that run pods with claims.
+var (
+	storageWorld = lines("nodes: 1",
+		"components: pvcontroller, pvcprotection, provisioner, resizer, scheduler, attachdetach, attacher, kubelet")
+	deletionWorld = lines("nodes: 1",
+		"components: pvcontroller, pvcprotection, pvprotection, provisioner, scheduler, attachdetach, attacher, kubelet")
+	jobWorld = lines("nodes: 1",
+		"components: pvcontroller, provisioner, scheduler, attachdetach, attacher, kubelet, job")
+)
+
+// lines joins the lines of a scenario.
+func lines(all ...string) string { return strings.Join(all, "\n") + "\n" }
 
 // clients are the two clients of an operator.
 type clients struct {
@@ -71,17 +85,17 @@ func of(cm *corev1.ConfigMap, name string, more map[string]string) metav1.Object
 }
 
 // createClaim creates a claim of a cluster, of the size that the cluster has.
-func createClaim(ctx context.Context, c clients, cm *corev1.ConfigMap, name string) error {
+func createClaim(ctx context.Context, c clients, cm *corev1.ConfigMap, name string, labels map[string]string) error {
 	claim := cluster.NewClaim(name, cm.Data["size"])
-	claim.ObjectMeta = of(cm, name, nil)
+	claim.ObjectMeta = of(cm, name, labels)
 	_, err := c.CoreV1().PersistentVolumeClaims(cm.Namespace).Create(ctx, claim, metav1.CreateOptions{})
 	return err
 }
 
-// createPod creates a pod of a cluster that uses claims.
-func createPod(ctx context.Context, c clients, cm *corev1.ConfigMap, name string, labels map[string]string, claims ...string) error {
+// createPod creates a pod of a cluster that uses claims. A label has the cluster's image.
+func createPod(ctx context.Context, c clients, cm *corev1.ConfigMap, name string, claims ...string) error {
 	pod := cluster.NewPod(name, claims...)
-	pod.ObjectMeta = of(cm, name, labels)
+	pod.ObjectMeta = of(cm, name, map[string]string{"image": cm.Data["image"]})
 	_, err := c.CoreV1().Pods(cm.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	return err
 }
