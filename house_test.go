@@ -166,6 +166,8 @@ var sameFloor = [][2]string{
 	{"invariant", "plugins/nodefs"},
 	{"invariant", "internal/podclaims"},
 	{"explore", "explore/scenario"},
+	{"internal/known", "explore"},
+	{"internal/known", "explore/scenario"},
 	{"explore/session", "explore/scenario"},
 	{"simtest", "explore/scenario"},
 	{"simtest", "explore"},

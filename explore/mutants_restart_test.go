@@ -14,6 +14,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/known"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
@@ -164,13 +165,13 @@ func withMemory(mutate func(before publications) invoking) func() cluster.Interc
 					return conn
 				}
 				made, broken := now[process], mutate(maps.Clone(now[process]))
-				return brokenConn{conn, func(ctx context.Context, method string, args, reply any, invoke invoke) error {
+				return known.Conn(conn, func(ctx context.Context, method string, args, reply any, invoke invoke) error {
 					err := broken(ctx, method, args, reply, invoke)
 					if r, is := args.(*csispec.NodePublishVolumeRequest); is && err == nil {
 						made[r.TargetPath] = r
 					}
 					return err
-				}}
+				})
 			},
 		}
 	}

@@ -52,7 +52,7 @@ const MendedSchedules = 100
 
 // Bugs returns all bugs, sorted by project and number.
 func Bugs() []Bug {
-	all := slices.Concat(cloudNativePG, rabbitMQ, sieve)
+	all := slices.Concat(cloudNativePG, kubernetes, rabbitMQ, sidecars, sieve)
 	slices.SortStableFunc(all, func(a, b Bug) int {
 		return cmp.Or(cmp.Compare(strings.ToLower(a.Project), strings.ToLower(b.Project)), cmp.Compare(a.number(), b.number()))
 	})
@@ -131,9 +131,10 @@ func Restore(s *scenario.Scenario) (*scenario.Scenario, error) {
 	return s, nil
 }
 
-// Search searches one form of the code. The strategy is the bug's. The number of schedules is at most
-// Within for the broken form, and at least MendedSchedules for the mended one, unless the configuration
-// has one. The configuration may also have a Progress function.
+// Search searches one form of the code. The strategy is the bug's. The number of schedules, unless the
+// configuration has one, is Within for the broken form. For the mended one it is MendedSchedules, or
+// the number until the bug was found, if that is more. The configuration may also have a Progress
+// function.
 func (b Bug) Search(ctx context.Context, form Form, with explore.Config) (explore.Report, error) {
 	s, err := b.Scenario(form)
 	if err != nil {
@@ -146,7 +147,7 @@ func (b Bug) Search(ctx context.Context, form Form, with explore.Config) (explor
 	case form == Broken:
 		cfg.Count = b.Within
 	default:
-		cfg.Count = max(b.Within, MendedSchedules)
+		cfg.Count = max(b.Result().Schedules, MendedSchedules)
 	}
 	return explore.Search(ctx, s, cfg)
 }

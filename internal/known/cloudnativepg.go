@@ -68,12 +68,12 @@ var cloudNativePG = []Bug{
 		),
 		Components: recreating,
 		OwnRules:   []invariant.Rule{instanceRuns},
-		Config:     explore.Config{Strategy: explore.Holds}, Within: 40,
+		Config:     explore.Config{Strategy: explore.Holds}, Within: 2,
 	},
 	{
 		Name: "cloudnativepg-11036", Project: "CloudNativePG", Repository: cnpg,
 		Issues: []string{"issue 11036", "pull 11039"}, Year: 2026, FoundBy: "maintainer",
-		Title: "Conflict between claim and job of the primary",
+		Title: "Conflict between a claim and its job",
 		What: "The operator creates the claim of the first instance, then writes the status of the cluster, then creates the job that " +
 			"fills the volume. If the write conflicts, the next run finds the claim and waits for a job that was never created.",
 		Rule:       instanceRuns.ID,

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
+	clientset "k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
@@ -26,7 +26,7 @@ const (
 // Worlds of one node that run pods with claims.
 var (
 	storageWorld = lines("nodes: 1",
-		"components: pvcontroller, pvcprotection, provisioner, resizer, scheduler, attachdetach, attacher, kubelet")
+		"components: pvcontroller, provisioner, resizer, scheduler, attachdetach, attacher, kubelet")
 	deletionWorld = lines("nodes: 1",
 		"components: pvcontroller, pvcprotection, pvprotection, provisioner, scheduler, attachdetach, attacher, kubelet")
 	jobWorld = lines("nodes: 1",
@@ -38,8 +38,8 @@ func lines(all ...string) string { return strings.Join(all, "\n") + "\n" }
 
 // clients are the two clients of an operator.
 type clients struct {
-	kubernetes.Interface                      // reads from the caches of the operator's process
-	live                 kubernetes.Interface // reads from the API server
+	clientset.Interface                     // reads from the caches of the operator's process
+	live                clientset.Interface // reads from the API server
 }
 
 // operator returns a component that reconciles clusters: ConfigMaps. Objects of the watched resources

@@ -74,7 +74,7 @@ var sieve = slices.Concat([]Bug{
 	{
 		Name: "cassandra-407", Project: "Cassandra Operator", Repository: "instaclustr/cassandra-operator",
 		Issues: []string{"issue 407"}, Year: 2021, FoundBy: sieveFound,
-		Title: "Stale terminating pod costs its successor data",
+		Title: "Stale terminating pod: successor's data gone",
 		What: "A cluster shrinks and grows again. The operator restarts and sees the earlier pod of that name, terminating, in a " +
 			"stale list. It deletes the claim, which the new pod uses.",
 		Rule: liveClaim.ID,
@@ -101,7 +101,7 @@ func deletedByName(bugs ...Bug) []Bug {
 	for i := range bugs {
 		b := &bugs[i]
 		b.Year, b.FoundBy, b.Rule, b.Text, b.Components = 2021, sieveFound, liveClaim.ID, recreated, deletesByName
-		b.Title = "Stale deletion costs the next cluster its data"
+		b.Title = "Stale deletion: the next cluster's data gone"
 		b.What = "A cluster is deleted and created again. The operator restarts and sees the deleted one in a stale list. It finds the " +
 			"claims by the name of the cluster instead of its UID, and deletes those of the new one."
 		b.OwnRules, b.Config, b.Within = []invariant.Rule{liveClaim}, explore.Config{Strategy: explore.Restarts}, 40
