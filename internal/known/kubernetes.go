@@ -113,8 +113,8 @@ var kubernetes = []Bug{
 		Name: "kubernetes-93902", Project: "Kubernetes", Repository: k8s,
 		Issues: []string{"issue 93902", "pull 94599"}, Year: 2020, FoundBy: "CI flake",
 		Title: "Detach repeated after the next attach",
-		What: "The attach/detach controller reads first whether an operation is pending and then whether the volume is attached. " +
-			"If the detach ends in between, it detaches a second time, when the volume may be attached again.",
+		What: "The attach/detach controller reads at two moments whether an operation is pending and whether the volume is attached. " +
+			"If the operation ends in between, it starts it again. Here a detach is repeated when the volume is attached again.",
 		Rule: "I22", Text: lines(nodeComponents) + run + lines("  create pod next data on=node-1", "  wait pod next Running"),
 		Interceptors: detachesAgain,
 		Config:       explore.Config{Strategy: explore.Holds}, Within: 1,
@@ -138,6 +138,28 @@ var kubernetes = []Bug{
 		),
 		Interceptors: Driver("kubelet", undoes),
 		Config:       explore.Config{Strategy: explore.Faults}, Within: 3,
+	},
+	{
+		Name: "kubernetes-142332", Project: "Kubernetes", Repository: k8s,
+		Issues: []string{"issue 142332", "pull 141891"}, Year: 2026, FoundBy: "user report",
+		Title: "Stale cache: a claimed volume is deleted",
+		What: "Before it deletes a released volume, the PersistentVolume controller looks up the claim in its cache only. The volume was " +
+			"given to the next claim of that name, which the cache lacks, and the controller deletes its data. (Open in v1.36.)",
+		Rule: "I8",
+		Text: lines(
+			"components: pvcprotection, pvprotection",
+			"rules: I1, I3, I4, I8, I9, I12, L1, L2, L7",
+			"user alice",
+			"  create volume disk 1Gi path=/tmp/disk for=data",
+			"  create claim data 1Gi class=",
+			"  wait claim data Bound",
+			"  delete claim data",
+			"  wait volume disk Released",
+			"  create claim data 1Gi class=",
+			"  set volume disk reclaim=Delete bind=data",
+		),
+		Components: cachedClaims,
+		Config:     explore.Config{Strategy: explore.Holds}, Within: 34,
 	},
 }
 
