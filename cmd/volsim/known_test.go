@@ -62,7 +62,7 @@ func TestKnownFindsABug(t *testing.T) {
 }
 
 func TestKnownRejects(t *testing.T) {
-	unknown := writeTemp(t, "saved.txt", "drawn: known \"etcd-1\"\nuser alice\n  create claim data 1Gi\n")
+	unknown := writeTemp(t, "saved.txt", "drawn: volsim.known \"etcd-1\"\nuser alice\n  create claim data 1Gi\n")
 	for _, tt := range []struct {
 		name string
 		args []string

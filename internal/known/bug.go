@@ -89,7 +89,7 @@ func (b Bug) Reports() []string {
 }
 
 // drawnLabel is the label of the parameter that names the bug in the text of its scenario.
-const drawnLabel = "known"
+const drawnLabel = "volsim.known"
 
 // Scenario returns the scenario with one form of the code.
 func (b Bug) Scenario(form Form) (*scenario.Scenario, error) {

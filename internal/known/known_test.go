@@ -90,7 +90,7 @@ func TestUnknownBugs(t *testing.T) {
 	if _, err := known.Find("etcd-1"); err == nil || err.Error() != `unknown bug "etcd-1" (see volsim known)` {
 		t.Errorf("got error %v", err)
 	}
-	s, err := scenario.Parse("saved", "drawn: known \"etcd-1\"\nuser alice\n  create claim data 1Gi\n")
+	s, err := scenario.Parse("saved", "drawn: volsim.known \"etcd-1\"\nuser alice\n  create claim data 1Gi\n")
 	testcheck.NoError(t, err)
 	if _, err := known.Restore(s); err == nil {
 		t.Error("a scenario of an unknown bug was restored")

@@ -120,6 +120,23 @@ var kubernetes = []Bug{
 		Config:       explore.Config{Strategy: explore.Holds}, Within: 1,
 	},
 	{
+		Name: "kubernetes-120150", Project: "Kubernetes", Repository: k8s,
+		Issues: []string{"issue 120150"}, Year: 2023, FoundBy: "production",
+		Title: "Restarted kubelet unmounts running pods",
+		What: "The kubelet restarts while the API server cannot be reached. It does not learn which volumes its pods need, and " +
+			"unmounts those that it finds mounted. The pods run on without their volumes. (Open in 2026.)",
+		Rule: "I27",
+		Text: lines(
+			nodeComponents,
+			"faults: crash(kubelet(node-1), 1)",
+			"user alice",
+			"  create claim data 1Gi",
+			"  create pod web data on=node-1",
+		),
+		Interceptors: WithMemory(unmountsFirst),
+		Config:       explore.Config{Strategy: explore.Restarts}, Within: 60,
+	},
+	{
 		Name: "kubernetes-121271", Project: "Kubernetes", Repository: k8s,
 		Issues: []string{"issue 121271", "pull 139045"}, Year: 2023, FoundBy: "user report",
 		Title: "Failed republish unmounts a running pod",
@@ -144,7 +161,7 @@ var kubernetes = []Bug{
 		Issues: []string{"issue 142332", "pull 141891"}, Year: 2026, FoundBy: "user report",
 		Title: "Stale cache: a claimed volume is deleted",
 		What: "Before it deletes a released volume, the PersistentVolume controller looks up the claim in its cache only. The volume was " +
-			"given to the next claim of that name, which the cache lacks, and the controller deletes its data. (Open in v1.36.)",
+			"given to the next claim of that name, which the cache lacks, and the controller deletes its data. (Open in 2026.)",
 		Rule: "I8",
 		Text: lines(
 			"components: pvcprotection, pvprotection",
