@@ -20,7 +20,7 @@ RACE = $$(command -v gcc >/dev/null && echo -race)
 # A stepped world runs one task at a time, and a search runs thousands of worlds. The race detector finds little there and
 # takes six to eight times as long. So the packages with searches run twice: a short run with the race detector (all live
 # tests and some schedules of each search) and a full run without. All other packages run in full with it.
-SEARCHES = ./attachdetach ./cluster ./explore ./explore/scenario ./invariant
+SEARCHES = ./attachdetach ./cluster ./explore ./explore/scenario ./internal/known ./invariant
 
 # The tests of these packages run in one goroutine: they check the source tree, and drawings.
 SINGLE = . ./sim/trace/picture

@@ -134,6 +134,7 @@ var floors = map[string]int{
 	"explore":                6,
 	"explore/scenario":       6,
 	"explore/session":        6,
+	"internal/known":         6, // bugs of real projects
 	"simtest":                6,
 	"csitest":                6,
 	"envtest":                6,
@@ -165,6 +166,8 @@ var sameFloor = [][2]string{
 	{"invariant", "plugins/nodefs"},
 	{"invariant", "internal/podclaims"},
 	{"explore", "explore/scenario"},
+	{"internal/known", "explore"},
+	{"internal/known", "explore/scenario"},
 	{"explore/session", "explore/scenario"},
 	{"simtest", "explore/scenario"},
 	{"simtest", "explore"},

@@ -24,6 +24,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/known"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -103,16 +104,6 @@ func hurries(broken bool) []cluster.Component {
 			}, nil
 		},
 	})}
-}
-
-// neverWithdraws skips writing an empty list of attached volumes.
-func neverWithdraws(own *fake.Clientset) fake.InterceptorFunc {
-	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
-		if is, any := lists(r); is && !any {
-			return given(own.CoreV1().Nodes().Get(context.Background(), r.Name, metav1.GetOptions{}))
-		}
-		return serve()
-	}
 }
 
 // writesOldLists writes the last non-empty list once more after a detach has begun.
@@ -463,17 +454,6 @@ func failsTwice() invoking {
 	}
 }
 
-// timeoutsSucceed treats an unstage that timed out as success.
-func timeoutsSucceed() invoking {
-	return func(ctx context.Context, method string, args, reply any, do invoke) error {
-		err := do(ctx, method, args, reply)
-		if method == csispec.Node_NodeUnstageVolume_FullMethodName && status.Code(err) == codes.DeadlineExceeded {
-			return nil
-		}
-		return err
-	}
-}
-
 // timeoutsAreFinal treats a stage that timed out as a final error.
 func timeoutsAreFinal() invoking {
 	return func(ctx context.Context, method string, args, reply any, do invoke) error {
@@ -496,19 +476,6 @@ func failuresSucceed() invoking {
 	}
 }
 
-// undoes unmounts a volume after a failed mount.
-func undoes() invoking {
-	return func(ctx context.Context, method string, args, reply any, do invoke) error {
-		err := do(ctx, method, args, reply)
-		if r, is := args.(*csispec.NodePublishVolumeRequest); is && err != nil {
-			undo := &csispec.NodeUnpublishVolumeRequest{VolumeId: r.VolumeId, TargetPath: r.TargetPath}
-			return errors.Join(err,
-				do(ctx, csispec.Node_NodeUnpublishVolume_FullMethodName, undo, &csispec.NodeUnpublishVolumeResponse{}))
-		}
-		return err
-	}
-}
-
 // panics panics.
 func panics() invoking {
 	return func(ctx context.Context, method string, args, reply any, do invoke) error {
@@ -517,34 +484,6 @@ func panics() invoking {
 		}
 		return do(ctx, method, args, reply)
 	}
-}
-
-// detachesAgain repeats the last detach after the volume has been attached again.
-func detachesAgain() cluster.Interceptors {
-	var last func() error
-	conn := driver("attacher", func() invoking {
-		return func(ctx context.Context, method string, args, reply any, do invoke) error {
-			err := do(ctx, method, args, reply)
-			if method == csispec.Controller_ControllerUnpublishVolume_FullMethodName && err == nil {
-				last = func() error { return do(ctx, method, args, &csispec.ControllerUnpublishVolumeResponse{}) }
-			}
-			return err
-		}
-	})()
-	conn.Client = client("attacher", func(*fake.Clientset) fake.InterceptorFunc {
-		last = nil
-		return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
-			obj, err := serve()
-			if err == nil && last != nil && asks(r, "patch", "volumeattachments/status") &&
-				strings.Contains(string(r.Patch), `"attached":true`) {
-				again := last
-				last = nil
-				return obj, again()
-			}
-			return obj, err
-		}
-	})().Client
-	return conn
 }
 
 // wipes is a driver that erases volumes after a detach.
@@ -568,7 +507,7 @@ func wipes() cluster.Interceptors {
 	}
 	return cluster.Interceptors{Driver: func(process string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
 		if slices.Contains([]string{"provisioner", "attacher"}, process) {
-			return brokenConn{conn, mutate}
+			return known.Conn(conn, mutate)
 		}
 		return conn
 	}}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/known"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
 )
@@ -54,14 +55,14 @@ func attachesToMany() cluster.Interceptors {
 		if !belongsTo("attacher", process) {
 			return conn
 		}
-		return brokenConn{conn, func(ctx context.Context, method string, args, reply any, do invoke) error {
+		return known.Conn(conn, func(ctx context.Context, method string, args, reply any, do invoke) error {
 			if r, is := args.(*csispec.ControllerPublishVolumeRequest); is {
 				r = proto.CloneOf(r)
 				r.VolumeCapability.AccessMode.Mode = csispec.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER
 				args = r
 			}
 			return do(ctx, method, args, reply)
-		}}
+		})
 	}}
 }
 

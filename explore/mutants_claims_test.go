@@ -6,23 +6,16 @@ import (
 	"time"
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
-	coreinformers "k8s.io/client-go/informers/core"
-	"k8s.io/client-go/informers/internalinterfaces"
-	"k8s.io/client-go/tools/cache"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/fake"
-	"github.com/volsim/volsim/pvcontroller"
 )
 
 var (
@@ -116,20 +109,7 @@ user alice
 		}),
 		config: twoHolds, within: 320,
 	},
-	{
-		name: "a restarted controller starts with an empty volume cache", rule: "I6", history: "kubernetes#48081",
-		scenario: `
-components: pvprotection
-user alice
-  create volume v1 1Gi
-  create claim data 1Gi class=
-  wait claim data Bound
-  let crash pvcontroller
-`,
-		extra:   pvControllers,
-		between: none,
-		config:  holds, within: 46,
-	},
+	knownMutant("a restarted controller starts with an empty volume cache", "kubernetes-48081"),
 	{
 		name: "a claim is bound to another volume than it names", rule: "I7",
 		scenario: `
@@ -142,19 +122,7 @@ user alice
 		between: updates("pvcontroller", "", replace),
 		config:  holds, within: 1,
 	},
-	{
-		name: "a claim missing from the cache is not read from the API server", rule: "I8",
-		history: "kubernetes#66287, kubernetes#105131",
-		scenario: `
-components: pvcontroller
-faults: crash(pvcontroller, 1)
-user alice
-  create volume v1 1Gi
-  create claim data 1Gi class=
-`,
-		between: client("pvcontroller", neverFound),
-		config:  faults, within: 200,
-	},
+	knownMutant("a claim missing from the cache is not read from the API server", "kubernetes-66287"),
 	{
 		name: "the driver deletes an additional volume", rule: "I8",
 		scenario: `
@@ -182,7 +150,7 @@ user alice
   create claim data 1Gi class=
   create volume v1 1Gi
 `,
-		between: client("pvcontroller", neverFound),
+		between: knownMutant("", "kubernetes-66287").between,
 		config:  faults, within: 520,
 	},
 	{
@@ -238,21 +206,7 @@ user alice
 		}),
 		config: holds, within: 1,
 	},
-	{
-		name: "a driver's timeout counts as a final error", rule: "I11",
-		history:  "external-provisioner#131, external-provisioner#311, external-provisioner#486",
-		scenario: dynamic + "faults: driver-lost DeadlineExceeded(CreateVolume, 1)\n" + comesAndGoes,
-		between: driver("provisioner", func() invoking {
-			return func(ctx context.Context, method string, args, reply any, invoke invoke) error {
-				err := invoke(ctx, method, args, reply)
-				if status.Code(err) == codes.DeadlineExceeded {
-					return status.Error(codes.InvalidArgument, "timed out")
-				}
-				return err
-			}
-		}),
-		config: faults, within: 8,
-	},
+	knownMutant("a driver's timeout counts as a final error", "external-provisioner-131"),
 	{
 		name: "a volume's phase is written with stale finalizers", rule: "I12",
 		scenario: dynamic + comes,
@@ -308,13 +262,7 @@ user alice
 		}),
 		config: faults, within: 8,
 	},
-	{
-		name: "pods are not listed before the finalizer is removed", rule: "I28", history: "kubernetes#75980",
-		scenario: protected,
-		between: client("pvcprotection",
-			answerPods(func(*corev1.PodList) *corev1.PodList { return &corev1.PodList{} })),
-		config: holds, within: 42, crowd: 114,
-	},
+	knownMutant("pods are not listed before the finalizer is removed", "kubernetes-75980").inCrowd(114),
 	{
 		name: "pods are listed once for several claims", rule: "I28",
 		scenario: `
@@ -537,16 +485,6 @@ func replace(own *fake.Clientset, claim *corev1.PersistentVolumeClaim,
 		claim.Name, metav1.GetOptions{})
 }
 
-// neverFound answers that the requested claim does not exist.
-func neverFound(*fake.Clientset) fake.InterceptorFunc {
-	return func(r fake.Request, serve func() (runtime.Object, error)) (runtime.Object, error) {
-		if r.Verb == "get" && r.Resource.Resource == "persistentvolumeclaims" {
-			return nil, apierrors.NewNotFound(r.Resource.GroupResource(), r.Name)
-		}
-		return serve()
-	}
-}
-
 // lastClass assigns the last default class by name.
 func lastClass(own *fake.Clientset, claim *corev1.PersistentVolumeClaim,
 	send send[*corev1.PersistentVolumeClaim],
@@ -706,54 +644,4 @@ func careless(bool) []cluster.Component {
 		}
 		return 0, p.Client.CoreV1().PersistentVolumes().Delete(ctx, v.Name, metav1.DeleteOptions{})
 	})
-}
-
-// pvControllers is the PersistentVolume controller, correct or broken.
-func pvControllers(broken bool) []cluster.Component {
-	return []cluster.Component{{Name: "pvcontroller", Start: func(p cluster.ComponentContext) error {
-		if broken {
-			p.Informers = hasty{p.Informers}
-		}
-		pvcontroller.New(pvcontroller.Config{
-			Process: p.Process, Client: p.Client, Informers: p.Informers,
-			Recorder: p.Recorder(pvcontroller.EventSource),
-		})
-		return nil
-	}}}
-}
-
-// hasty are caches with an empty first list of volumes.
-type (
-	hasty struct {
-		informers.SharedInformerFactory
-	}
-	hastyInformer struct{ cache.SharedIndexInformer }
-	hastyIndexer  struct {
-		cache.Indexer
-		asked *bool
-	}
-)
-
-func (h hasty) Core() coreinformers.Interface { return coreinformers.New(h, "", nil) }
-
-func (h hasty) InformerFor(
-	obj runtime.Object, newFunc internalinterfaces.NewInformerFunc,
-) cache.SharedIndexInformer {
-	informer := h.SharedInformerFactory.InformerFor(obj, newFunc)
-	if _, ok := obj.(*corev1.PersistentVolume); ok {
-		return hastyInformer{informer}
-	}
-	return informer
-}
-
-func (h hastyInformer) GetIndexer() cache.Indexer {
-	return hastyIndexer{h.SharedIndexInformer.GetIndexer(), new(bool)}
-}
-
-func (h hastyIndexer) List() []any {
-	if !*h.asked {
-		*h.asked = true
-		return nil
-	}
-	return h.Indexer.List()
 }

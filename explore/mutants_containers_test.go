@@ -11,6 +11,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/known"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
@@ -119,9 +120,9 @@ func onDisk(mutate func(disk nodefs.FS) invoking) func() cluster.Interceptors {
 				if !belongsTo("kubelet", process) {
 					return conn
 				}
-				return brokenConn{conn, func(ctx context.Context, method string, args, reply any, invoke invoke) error {
+				return known.Conn(conn, func(ctx context.Context, method string, args, reply any, invoke invoke) error {
 					return mutate(disks[process])(ctx, method, args, reply, invoke)
-				}}
+				})
 			},
 		}
 	}

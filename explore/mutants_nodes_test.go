@@ -66,10 +66,7 @@ var nodeMutants = []mutant{
 		scenario: nodeComponents +
 			twoClaimsOfAPod, between: driver("kubelet", mountsTheFirst), config: holds, within: 1,
 	},
-	{
-		name: "a detach begins before the node's status is written", rule: "I19", history: "#27836",
-		scenario: nodeComponents + runs, between: client("attachdetach", neverWithdraws), config: holds, within: 1,
-	},
+	knownMutant("a detach begins before the node's status is written", "kubernetes-27836"),
 	{
 		name: "an older list of attached volumes overwrites a newer one", rule: "I20",
 		history:  "#49053, #72181, #88565",
@@ -79,10 +76,7 @@ var nodeMutants = []mutant{
 		name: "the attachments of two volumes have the same name", rule: "I21", scenario: nodeComponents + runs,
 		between: client("attachdetach", namesBadly), config: holds, within: 1,
 	},
-	{
-		name: "a detach is repeated after the volume was attached again", rule: "I22", history: "#93902, PR #94599",
-		scenario: nodeComponents + comesBack, between: detachesAgain, config: holds, within: 1,
-	},
+	knownMutant("a detach is repeated after the volume was attached again", "kubernetes-93902"),
 	{
 		name: "a failed call is retried immediately", rule: "I23", history: "#116886",
 		scenario: nodeComponents + once("NodeStageVolume", "driver Unavailable") +
@@ -94,12 +88,7 @@ var nodeMutants = []mutant{
 		scenario: nodeComponents + "rules: I23b\n" +
 			runs, between: driver("kubelet", failsTwice), config: holds, within: 1,
 	},
-	{
-		name: "an unstage that timed out counts as success", rule: "I24", history: "#86360, #89112, PR #82492",
-		scenario: nodeComponents + once("NodeUnstageVolume", "driver-lost DeadlineExceeded") +
-			runs, between: driver("kubelet", timeoutsSucceed),
-		config: faults, within: 2,
-	},
+	knownMutant("an unstage that timed out counts as success", "kubernetes-86360"),
 	{
 		name: "a stage that timed out counts as a final error", rule: "I24", history: "#120268",
 		scenario: nodeComponents + once("NodeStageVolume", "driver DeadlineExceeded") + endsAtOnce,
@@ -114,12 +103,7 @@ var nodeMutants = []mutant{
 		scenario: nodeComponents + "rules: I26\n" +
 			restarted, between: driver("kubelet", mountsElsewhere), config: holds, within: 1,
 	},
-	{
-		name: "a mount that fails when repeated is unmounted", rule: "I27", history: "#120150, #121271, PR #139045",
-		scenario: nodeComponents + "rules: I27\n" + once("NodePublishVolume", "driver Internal") +
-			republished, between: driver("kubelet", undoes),
-		config: faults, within: 3,
-	},
+	knownMutant("a mount that fails when repeated is unmounted", "kubernetes-121271"),
 	{
 		name: "a pod is scheduled to a node that cannot access its volume", rule: "I30", history: "#72013, #56236",
 		scenario: "components: pvcontroller, scheduler, kubelet\nrules: I30\n" +

@@ -3,17 +3,16 @@ package explore_test
 import (
 	"context"
 	"errors"
-	"maps"
 	"path"
 	"slices"
 
 	csispec "github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/known"
 	"github.com/volsim/volsim/plugins/nodefs"
 )
 
@@ -38,11 +37,7 @@ var restartMutants = []mutant{
 			runs, between: disk(hides("pods")),
 		config: restarts, within: 60,
 	},
-	{
-		name: "a restarted kubelet unmounts before it has listed its pods", rule: "I27", history: "#120150",
-		scenario: nodeComponents + once("kubelet(node-1)", "crash") +
-			staysThere, between: withMemory(unmountsFirst), config: restarts, within: 60,
-	},
+	knownMutant("a restarted kubelet unmounts before it has listed its pods", "kubernetes-120150"),
 	{
 		name: "a restarted kubelet uses a stale list of pods", rule: "I27",
 		scenario: nodeComponents + once("kubelet(node-1)", "crash") +
@@ -50,7 +45,7 @@ var restartMutants = []mutant{
 	},
 	{
 		name: "a rebooted node runs its pods without their volumes", rule: "I27", history: "#120853, #117513",
-		scenario: nodeComponents + boots, between: withMemory(publishesOnce), config: holds, within: 1,
+		scenario: nodeComponents + boots, between: known.WithMemory(publishesOnce), config: holds, within: 1,
 	},
 	{
 		name: "a directory is removed with everything mounted below it", rule: "I25", history: "#27651, #72257",
@@ -142,55 +137,8 @@ func keepsPodDirs(d *brokenDisk) {
 	}
 }
 
-// publications are the NodePublishVolume requests of a node by target.
-type publications map[string]*csispec.NodePublishVolumeRequest
-
-// withMemory intercepts kubelets' driver calls. It calls mutate each time a kubelet starts, with
-// the volumes that were published on its node before.
-func withMemory(mutate func(before publications) invoking) func() cluster.Interceptors {
-	return func() cluster.Interceptors {
-		on := map[nodefs.FS]publications{} // by disk, which identifies the node within its world
-		now := map[string]publications{}   // by kubelet
-		return cluster.Interceptors{
-			FS: func(process string, own nodefs.FS) nodefs.FS {
-				if on[own] == nil {
-					on[own] = publications{}
-				}
-				now[process] = on[own]
-				return own
-			},
-			Driver: func(process string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
-				if !belongsTo("kubelet", process) {
-					return conn
-				}
-				made, broken := now[process], mutate(maps.Clone(now[process]))
-				return brokenConn{conn, func(ctx context.Context, method string, args, reply any, invoke invoke) error {
-					err := broken(ctx, method, args, reply, invoke)
-					if r, is := args.(*csispec.NodePublishVolumeRequest); is && err == nil {
-						made[r.TargetPath] = r
-					}
-					return err
-				}}
-			},
-		}
-	}
-}
-
-// unmountsFirst unpublishes the volumes that the previous kubelet published.
-func unmountsFirst(before publications) invoking {
-	return func(ctx context.Context, method string, args, reply any, invoke invoke) error {
-		for _, target := range slices.Sorted(maps.Keys(before)) {
-			undo := &csispec.NodeUnpublishVolumeRequest{VolumeId: before[target].VolumeId, TargetPath: target}
-			_ = invoke(ctx, csispec.Node_NodeUnpublishVolume_FullMethodName, undo,
-				&csispec.NodeUnpublishVolumeResponse{})
-		}
-		clear(before)
-		return invoke(ctx, method, args, reply)
-	}
-}
-
 // publishesOnce treats the volumes that the previous kubelet published as published.
-func publishesOnce(before publications) invoking {
+func publishesOnce(before known.Publications) invoking {
 	return func(ctx context.Context, method string, args, reply any, invoke invoke) error {
 		if r, is := args.(*csispec.NodePublishVolumeRequest); is && before[r.TargetPath] != nil {
 			return nil

@@ -1,13 +1,11 @@
 package explore_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
-	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +16,7 @@ import (
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/explore/scenario"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/known"
 )
 
 // A mutant is a small defect in one component of the world, and the rule that must detect it.
@@ -157,56 +156,38 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// belongsTo reports whether a process belongs to a component: "kubelet" means all kubelets, "" any.
-func belongsTo(component, process string) bool {
-	process = strings.TrimSuffix(process, "#2")
-	kind, _, _ := strings.Cut(process, "(")
-	return component == "" || component == process || component == kind
-}
+// The interceptors are those of the known bugs.
+var (
+	belongsTo = known.BelongsTo
+	client    = known.Client
+	driver    = known.Driver
+)
 
-// client intercepts the API requests of a component. It calls mutate with the correct client each
-// time a process of the component starts.
-func client(component string, mutate func(own *fake.Clientset) fake.InterceptorFunc) func() cluster.Interceptors {
-	return func() cluster.Interceptors {
-		return cluster.Interceptors{Client: func(process string, own *fake.Clientset) *fake.Clientset {
-			if !belongsTo(component, process) {
-				return own
-			}
-			return own.WithInterceptor(mutate(own))
-		}}
+type (
+	invoking = known.Invoking
+	invoke   = known.Invoke
+)
+
+// knownMutant returns a known bug as a mutant.
+func knownMutant(name, bug string) mutant {
+	b, err := known.Find(bug)
+	if err != nil {
+		panic(err)
 	}
-}
-
-// invoking is a driver connection implemented by a function. Its invoke parameter makes the actual
-// call.
-type invoking func(ctx context.Context, method string, args, reply any, invoke invoke) error
-
-type invoke func(ctx context.Context, method string, args, reply any) error
-
-// brokenConn is a connection that passes its calls to a function.
-type brokenConn struct {
-	grpc.ClientConnInterface
-	f invoking
-}
-
-// Invoke calls the function.
-func (c brokenConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	return c.f(ctx, method, args, reply, func(ctx context.Context, method string, args, reply any) error {
-		return c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
-	})
-}
-
-// driver intercepts a component's driver calls. It calls mutate each time a process of the
-// component starts.
-func driver(component string, mutate func() invoking) func() cluster.Interceptors {
-	return func() cluster.Interceptors {
-		return cluster.Interceptors{Driver: func(process string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
-			if !belongsTo(component, process) {
-				return conn
-			}
-			return brokenConn{conn, mutate()}
-		}}
+	m := mutant{
+		name: name, rule: b.Rule, history: b.Repository + " " + strings.Join(b.Issues, ", "), scenario: b.Text,
+		between: b.Interceptors, extra: b.Components, config: b.Config, within: b.Within,
 	}
+	if m.between == nil {
+		m.between = none
+	}
+	return m
+}
+
+// inCrowd returns the mutant with a number of schedules with concurrent unrelated users.
+func (m mutant) inCrowd(schedules int) mutant {
+	m.crowd = schedules
+	return m
 }
 
 // both combines the interceptors of two clients.

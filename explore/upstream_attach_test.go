@@ -28,6 +28,7 @@ import (
 	"github.com/volsim/volsim/attachdetach"
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/known"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
 )
@@ -275,7 +276,7 @@ func caretHandles() cluster.Interceptors {
 		}
 	}
 	return cluster.Interceptors{Driver: func(_ string, conn grpc.ClientConnInterface) grpc.ClientConnInterface {
-		return brokenConn{conn, func(ctx context.Context, method string, args, reply any, do invoke) error {
+		return known.Conn(conn, func(ctx context.Context, method string, args, reply any, do invoke) error {
 			request := proto.Clone(args.(proto.Message))
 			rename(request.ProtoReflect(), "vol^", "vol-")
 			err := do(ctx, method, request, reply)
@@ -283,7 +284,7 @@ func caretHandles() cluster.Interceptors {
 				rename(made.Volume.ProtoReflect(), "vol-", "vol^")
 			}
 			return err
-		}}
+		})
 	}}
 }
 

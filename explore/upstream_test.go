@@ -8,21 +8,14 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/kubernetes"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	corelisters "k8s.io/client-go/listers/core/v1"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/explore/scenario"
-	"github.com/volsim/volsim/plugins"
-	"github.com/volsim/volsim/plugins/hostpath"
-	"github.com/volsim/volsim/plugins/nodefs"
-	"github.com/volsim/volsim/pvcontroller"
+	"github.com/volsim/volsim/internal/known"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -33,7 +26,7 @@ const resyncPeriod = 15 * time.Second
 // testdata/upstream, with the schedule under which it fails, and a controller with upstream's
 // behaviour.
 var upstreamFaults = []upstreamFault{
-	{file: "claims-from-a-cache", between: none, extra: cachedClaims, config: holds, within: 34},
+	{file: "claims-from-a-cache", between: none, extra: knownMutant("", "kubernetes-142332").extra, config: holds, within: 34},
 	{file: "deleted-by-name", between: client("pvcontroller", byNameAlone), config: holds, within: 78},
 	{file: "reads-a-claim-every-resync", between: none, extra: repeatedReads, config: holds, within: 1},
 	{file: "exit-before-the-volume-is-saved", between: makesAnother, config: exits, within: 12},
@@ -114,96 +107,15 @@ func runOnce(t *testing.T, s *scenario.Scenario) *scenario.Result {
 	return r
 }
 
-// controllers returns the PersistentVolume controller over a client, with its own directories.
-func controllers(clientOf func(p cluster.ComponentContext) kubernetes.Interface,
-	more func(p cluster.ComponentContext),
-) []cluster.Component {
-	return []cluster.Component{{Name: "pvcontroller", Start: func(p cluster.ComponentContext) error {
-		var manager plugins.Manager
-		machine := hostpath.Machine{FS: nodefs.NewMemory("/"), Root: "/"}
-		if err := manager.Register(hostpath.New(hostpath.Config{Caller: p.Process, Machine: machine})); err != nil {
-			return err
-		}
-		pvcontroller.New(pvcontroller.Config{
-			Process: p.Process, Client: clientOf(p), Informers: p.Informers,
-			Recorder: p.Recorder(pvcontroller.EventSource), Plugins: &manager,
-		})
-		more(p)
-		return nil
-	}}}
-}
-
-func ownClient(p cluster.ComponentContext) kubernetes.Interface { return p.Client }
-
-func nothingMore(cluster.ComponentContext) {}
-
-// cachedClaims is the controller. Like upstream's, it looks up the claim of a released volume in
-// its cache.
-//
-// Upstream: pkg/controller/volume/persistentvolume isVolumeReleased (v1.36).
-func cachedClaims(asUpstream bool) []cluster.Component {
-	if !asUpstream {
-		return controllers(ownClient, nothingMore)
-	}
-	return controllers(func(p cluster.ComponentContext) kubernetes.Interface {
-		return cachedClient{
-			p.Client, p.Informers.Core().V1().PersistentVolumeClaims().Lister(),
-			p.Informers.Core().V1().PersistentVolumes().Lister(),
-		}
-	}, nothingMore)
-}
-
-// cachedClient gets claims of released volumes from a cache.
-type (
-	cachedClient struct {
-		kubernetes.Interface
-		claims  corelisters.PersistentVolumeClaimLister
-		volumes corelisters.PersistentVolumeLister
-	}
-	cachedCore struct {
-		typedcorev1.CoreV1Interface
-		cachedClient
-	}
-	cachedClaimsOf struct {
-		typedcorev1.PersistentVolumeClaimInterface
-		cachedClient
-		namespace string
-	}
-)
-
-func (c cachedClient) CoreV1() typedcorev1.CoreV1Interface {
-	return cachedCore{c.Interface.CoreV1(), c}
-}
-
-func (c cachedCore) PersistentVolumeClaims(namespace string) typedcorev1.PersistentVolumeClaimInterface {
-	return cachedClaimsOf{c.CoreV1Interface.PersistentVolumeClaims(namespace), c.cachedClient, namespace}
-}
-
-func (c cachedClaimsOf) Get(ctx context.Context, name string,
-	opts metav1.GetOptions,
-) (*corev1.PersistentVolumeClaim, error) {
-	volumes, err := c.volumes.List(labels.Everything())
-	if err != nil {
-		return nil, err
-	}
-	for _, v := range volumes { // in any order: one is enough
-		ref := v.Spec.ClaimRef
-		if ref != nil && ref.Namespace == c.namespace && ref.Name == name && v.Status.Phase == corev1.VolumeReleased {
-			return c.claims.PersistentVolumeClaims(c.namespace).Get(name)
-		}
-	}
-	return c.PersistentVolumeClaimInterface.Get(ctx, name, opts)
-}
-
 // repeatedReads is the controller. Like upstream's, it reads the claim of a volume every 15 s while
 // another claim has its name.
 //
 // Upstream: pkg/controller/volume/persistentvolume syncVolume (v1.36).
 func repeatedReads(asUpstream bool) []cluster.Component {
 	if !asUpstream {
-		return controllers(ownClient, nothingMore)
+		return known.VolumeController(known.OwnClient, nil)
 	}
-	return controllers(ownClient, func(p cluster.ComponentContext) {
+	return known.VolumeController(known.OwnClient, func(p cluster.ComponentContext) {
 		claims := p.Informers.Core().V1().PersistentVolumeClaims().Lister()
 		volumes := p.Informers.Core().V1().PersistentVolumes().Lister()
 		queue := sim.NewQueue[string](p.Process, sim.QueueConfig{Name: "asking", Background: true})

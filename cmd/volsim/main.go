@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newDemo(), newServe(), newControllers(), newDriver(), newExplore(), newReplay(), newSession())
+	root.AddCommand(newDemo(), newServe(), newControllers(), newDriver(), newExplore(), newKnown(), newReplay(), newSession())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)

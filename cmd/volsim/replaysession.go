@@ -10,6 +10,7 @@ import (
 
 	"github.com/volsim/volsim/explore/scenario"
 	"github.com/volsim/volsim/explore/session"
+	"github.com/volsim/volsim/internal/known"
 )
 
 // loadReplay returns the built-in scenario of that name, or the scenario or session in the file of
@@ -28,6 +29,9 @@ func loadReplay(ctx context.Context, name string) (*scenario.Scenario, session.O
 	}
 	s, err := scenario.Parse(scenarioName(name), string(text))
 	if err != nil {
+		return nil, nil, usage(err)
+	}
+	if s, err = known.Restore(s); err != nil {
 		return nil, nil, usage(err)
 	}
 	s.Dir = filepath.Dir(name)
