@@ -2,7 +2,6 @@ package explore
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/volsim/volsim/sim"
 )
@@ -59,15 +58,24 @@ func (e *search) hold(h heldSchedule, step int, fresh, more bool) (heldSchedule,
 		return heldSchedule{p.Applied(), after(p.choiceSteps, step)}, nil
 	}
 	_, p, err := e.try(longer)
-	if err == nil && p.Expired() { // the task may have to wait longer than for the other tasks of now
-		longest := slices.Clone(longer)
-		longest[len(longest)-1].What = sim.DeviationHoldUntilIdle
-		_, _, err = e.try(longest)
-	}
 	if err != nil || !more {
 		return heldSchedule{}, err
 	}
 	return heldSchedule{p.Applied(), after(p.choiceSteps, step)}, nil
+}
+
+// longHolds runs every schedule with one task that is held until no other can run, where a hold of
+// bounded length may end too early: if the default order has enough decisions from there on.
+func (e *search) longHolds() error {
+	for i, step := range e.choiceSteps {
+		if len(e.choiceSteps)-i <= sim.HoldSteps {
+			break
+		}
+		if err := e.tryIfMine(sim.Deviation{Step: step, What: sim.DeviationHoldUntilIdle}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // after returns the steps from one on. A second hold at the same step is of the next task.

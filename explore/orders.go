@@ -98,7 +98,7 @@ func (o *orders) left() int {
 	return n
 }
 
-// backtrack goes back to the last state from which another step is to be made, and reports whether
+// backtrack goes back to the last state from which a step is left to make, and reports whether
 // there is one.
 func (o *orders) backtrack() bool {
 	for len(o.stack) > 0 {
@@ -146,7 +146,7 @@ func (r *ordering) Access(a sim.Access) {
 	}
 }
 
-// Decide makes the step of the stack, or the first one that is to be made.
+// Decide makes the step of the stack, or the first one that is left to make.
 func (r *ordering) Decide(d *sim.Decision) sim.Move {
 	uses := r.begin(d.Step())
 	if r.depth > 0 {
@@ -174,7 +174,7 @@ func (r *ordering) Decide(d *sim.Decision) sim.Move {
 	return r.schedule.Decide(d)
 }
 
-// push adds the state to the stack, and reports whether a step is to be made from it.
+// push adds the state to the stack, and reports whether a step is left to make from it.
 func (r *ordering) push(enabled []stepID) bool {
 	b := &branching{enabled: enabled, asleep: r.stillAsleep()}
 	b.todo = slices.DeleteFunc(slices.Clone(enabled), b.isAsleep)

@@ -29,6 +29,7 @@ func (e *search) portfolio() error {
 	if e.cfg.Restarts {
 		stages = append(stages, e.restarts)
 	}
+	stages = append(stages, e.longHolds)
 	if depth > 1 {
 		stages = append(stages, func() error { return e.holdsFrom(2, depth) })
 	}

@@ -178,6 +178,18 @@ func (k *shrinker) fails(schedule sim.Schedule) (bool, error) {
 	return true, nil
 }
 
+// fewHolds runs every schedule with one hold, however long, and then every one with two.
+func (e *search) fewHolds() error {
+	for _, stage := range []func() error{
+		func() error { return e.holds(1) }, e.longHolds, func() error { return e.holdsFrom(2, 2) },
+	} {
+		if err := stage(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // shrinkToHolds looks for a schedule of one or two holds that violates the rule.
 func (k *shrinker) shrinkToHolds() error {
 	for _, d := range k.best {
@@ -195,7 +207,7 @@ func (k *shrinker) shrinkToHolds() error {
 		k.stopped = true
 		return nil
 	}
-	err := e.holds(2)
+	err := e.fewHolds()
 	k.runs += e.report.Schedules
 	f := e.report.Failure
 	if f != nil {

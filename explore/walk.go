@@ -1,10 +1,6 @@
 package explore
 
-import (
-	"math/rand/v2"
-
-	"github.com/volsim/volsim/sim"
-)
+import "github.com/volsim/volsim/sim"
 
 // A walk is the Strategy of a uniform random walk: the next task is drawn with a probability in
 // proportion to the number of steps that it has left, as far as the default order shows. All orders
@@ -13,7 +9,7 @@ import (
 //
 // Upstream: none; H. Zhao et al., "Selectively Uniform Concurrency Testing" (2025), URW.
 type walk struct {
-	random *rand.Rand
+	chance sim.Chooser
 	left   map[string]int // by task
 }
 
@@ -23,7 +19,7 @@ func newWalk(seed uint64, steps map[string]int) *walk {
 	for task, n := range steps {
 		left[task] = n
 	}
-	return &walk{rand.New(rand.NewPCG(seed, 0x757277)), left}
+	return &walk{sim.NewSeeded(seed), left}
 }
 
 // Decide draws the task that runs.
@@ -35,7 +31,7 @@ func (w *walk) Decide(d *sim.Decision) sim.Move {
 		for i := range d.Len() {
 			sum += w.weight(d.Task(i))
 		}
-		for at := w.random.IntN(sum); ; choice++ {
+		for at := w.chance.Choose(sum); ; choice++ {
 			if at -= w.weight(d.Task(choice)); at < 0 {
 				break
 			}

@@ -24,9 +24,9 @@ const (
 	DeviationHoldUntilIdle = "hold until idle" // the task that would run runs when no other task can
 )
 
-// holdSteps is the number of decisions for which a held task runs last. A hold ends, so that other
+// HoldSteps is the number of decisions for which a held task runs last. A hold ends, so that other
 // tasks, which may never come to rest, do not starve it.
-const holdSteps = 60
+const HoldSteps = 60
 
 // idleHoldSteps is the bound for a task that is held until no other task can run. Others may try again
 // and again until it has run.
@@ -91,7 +91,6 @@ type ReplayStrategy struct {
 	held      map[*Task]hold
 	holds     int
 	decisions int // decisions with more than one task
-	expired   bool
 	mismatch  string
 }
 
@@ -194,22 +193,18 @@ func (r *ReplayStrategy) hold(t *Task, what string) {
 		r.held = map[*Task]hold{}
 	}
 	r.holds++
-	lasts := holdSteps
+	lasts := HoldSteps
 	if what == DeviationHoldUntilIdle {
 		lasts = idleHoldSteps
 	}
 	r.held[t] = hold{rank: r.holds, until: r.decisions + lasts}
 }
 
-// Expired reports whether a hold has ended although other tasks could run.
-func (r *ReplayStrategy) Expired() bool { return r.expired }
-
 // release ends the holds that have lasted long enough.
 func (r *ReplayStrategy) release() {
 	for t, h := range r.held { // independent of the order
 		if r.decisions > h.until {
 			delete(r.held, t)
-			r.expired = true
 		}
 	}
 }

@@ -25,7 +25,7 @@ func reserved(broken cluster.Interceptors) scenario.Scenario {
 // checkReserver checks the reserver with whatever claims and volumes there are.
 func checkReserver(broken cluster.Interceptors) func(t testing.TB) {
 	return func(t testing.TB) {
-		simtest.Check(t, reserved(broken), simtest.Budget{Holds: 2, Schedules: 40}, simtest.Claims(1, 4), simtest.Volumes(1, 4))
+		simtest.Check(t, reserved(broken), simtest.Budget{Holds: 2, Schedules: 80}, simtest.Claims(1, 4), simtest.Volumes(1, 4))
 	}
 }
 
@@ -185,7 +185,7 @@ func TestExploreFailsAgainFromRapidsFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	explore := func(t testing.TB) {
 		rapid.Check(t, func(rt *rapid.T) {
-			simtest.Explore(rt, reserved(careless), simtest.Budget{Schedules: 30}, simtest.Claims(2, 2), simtest.Volumes(1, 1))
+			simtest.Explore(rt, reserved(careless), simtest.Budget{Schedules: 80}, simtest.Claims(2, 2), simtest.Volumes(1, 1))
 		})
 	}
 	failure := func(said string) string {
