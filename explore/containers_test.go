@@ -9,7 +9,8 @@ import (
 	"github.com/volsim/volsim/internal/testcheck"
 )
 
-// keepsRunning is a pod that appends a line in each run, and is replaced on the other node.
+// keepsRunning is a pod that appends a line in each run, and is replaced on the other node. It may be deleted before its
+// command has run: a kubelet reports Running first, and the response may be lost.
 var keepsRunning = containerComponents + `user alice
   create claim data 1Gi
   apply
@@ -26,7 +27,7 @@ var keepsRunning = containerComponents + `user alice
       volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
   wait pod web Running
   delete pod web
-` + commandPod("next", "data", "node-2", "cat /data/f") + "  wait pod next Succeeded\n"
+` + commandPod("next", "data", "node-2", "cat /data/f /data/g || true") + "  wait pod next Succeeded\n"
 
 // growsWhileUsed is a claim that grows while its pod runs.
 var growsWhileUsed = `components: pvcontroller, provisioner, resizer, attachdetach, attacher, kubelet

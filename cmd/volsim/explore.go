@@ -216,6 +216,9 @@ func exploreScenario(cmd *cobra.Command, name string, o exploreOptions) error {
 	if err != nil {
 		return err
 	}
+	if !cmd.Flags().Changed("jobs") && s.OnlyInGo() {
+		o.jobs = 1 // its parts in Go are not for several goroutines
+	}
 	cfg, err := o.config()
 	if err != nil {
 		return err
