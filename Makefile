@@ -7,12 +7,13 @@
 # make notebooks-write  regenerates the notebooks of changed lessons, runs all notebooks, and stores the outputs
 # make fuzz             runs each fuzz target for FUZZTIME; FUZZ selects targets, such as FUZZ=Patch
 # make soak             runs each built-in scenario under COUNT random schedules with its faults
+# make explore-table    compares the strategies of searches
 # make demo             shows the life cycle of a volume
 
 GO ?= go
 TOOL = $(GO) tool -modfile=tools/go.mod
 
-.PHONY: test test-here test-beside test-versions test-dm packages vet check bench fuzz soak demo notebooks notebooks-check notebooks-write
+.PHONY: test test-here test-beside test-versions test-dm packages vet check bench fuzz soak demo notebooks notebooks-check notebooks-write explore-table
 
 # The race detector requires a C compiler; packages installs one if possible.
 RACE = $$(command -v gcc >/dev/null && echo -race)

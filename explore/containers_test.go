@@ -9,8 +9,8 @@ import (
 	"github.com/volsim/volsim/internal/testcheck"
 )
 
-// keepsRunning is a pod that appends a line in each run, and is replaced on the other node. It may be deleted before its
-// command has run: a kubelet reports Running first, and the response may be lost.
+// keepsRunning is a pod that appends a line in each run, and is replaced on the other node. Its init container makes the
+// file: the pod may be deleted when it is Running and its command has not begun.
 var keepsRunning = containerComponents + `user alice
   create claim data 1Gi
   apply
@@ -19,6 +19,11 @@ var keepsRunning = containerComponents + `user alice
     metadata: {name: web}
     spec:
       nodeName: node-1
+      initContainers:
+      - name: first
+        image: busybox
+        command: [sh, -c, "echo 0 >> /data/f"]
+        volumeMounts: [{name: data, mountPath: /data}]
       containers:
       - name: main
         image: busybox
@@ -27,7 +32,7 @@ var keepsRunning = containerComponents + `user alice
       volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
   wait pod web Running
   delete pod web
-` + commandPod("next", "data", "node-2", "cat /data/f /data/g || true") + "  wait pod next Succeeded\n"
+` + commandPod("next", "data", "node-2", "cat /data/f") + "  wait pod next Succeeded\n"
 
 // growsWhileUsed is a claim that grows while its pod runs.
 var growsWhileUsed = `components: pvcontroller, provisioner, resizer, attachdetach, attacher, kubelet

@@ -12,10 +12,13 @@
 // call of a process, with fresh and with old lists. [Faults] runs every fault at every call. These
 // searches are systematic: they end with a statement such as "no failure with at most 2 holds", and
 // the first failing schedule is short by construction. [PCT], [POS] and [Random] draw schedules and
-// faults from seeds. [Exhaustive] is a model checker: it runs every order of events, up to a bound,
-// and skips states that it has visited. A process that received the same input in another order is
-// in another state, so without a bound only very small worlds complete. [Portfolio] runs these
-// searches in turn, within a number of schedules.
+// faults from seeds, and so does [Walk]. [Exhaustive] is a model checker: it runs every order of events,
+// continues each state once, and leaves out orders that differ only in independent steps. A state is what each
+// part of the world knows, in whatever order it got to know it. Small worlds complete. [Portfolio] runs
+// the systematic searches, and draws a schedule after each of theirs.
+//
+// A history is what a schedule looks like to the rules. Each report counts them, since a search that sees
+// no new ones repeats itself.
 //
 // If the scenario selects no components, at most a quarter of the schedules are those of a smaller
 // world: that of the components that act in the default order.

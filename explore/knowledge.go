@@ -292,12 +292,8 @@ func (k *knowledge) number() uint64 {
 		log := k.logs[cache.resource]
 		n := uint64(0)
 		for _, v := range log[cache.position:] {
-			n = finish(n*31 + mix(v.content, v.object))
-		}
-		// What is behind may be cached in one of several versions.
-		for _, v := range log[cache.position:] {
-			held := cache.objects[v.object[len(cache.resource)+1:]]
-			n = finish(n*31 + held.content)
+			held := cache.objects[v.object[len(cache.resource)+1:]] // what is behind may be any earlier version
+			n = finish(n*31 + mix(v.content, v.object) + held.content)
 		}
 		sum += mix(n, task)
 	}

@@ -209,11 +209,11 @@ func TestSavedSchedulesRunFirst(t *testing.T) {
 	if !strings.Contains(out, ".schedule fails again\n") || strings.Contains(out, "of the search") {
 		t.Errorf("the second time:\n%s", out)
 	}
-	if err := os.WriteFile(saved[0], []byte("# none\n3 hold: nobody: api get nothing\n"), 0o600); err != nil {
+	if err := os.WriteFile(saved[0], []byte("# none\n3 hold: unknown: api get nothing\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	out = string(failed(ctx, t, binary, "a hold", dir))
-	if !strings.Contains(out, ".schedule: the schedule no longer fits (3 hold: nobody: api get nothing: not possible)\n") ||
+	if !strings.Contains(out, ".schedule: the schedule no longer fits (3 hold: unknown: api get nothing: not possible)\n") ||
 		!strings.Contains(out, "found in schedule 5 of the search") {
 		t.Errorf("with a schedule that does not fit:\n%s", out)
 	}

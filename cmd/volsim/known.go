@@ -72,7 +72,7 @@ func newKnown() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.all, "all", false, "search for every bug; exit status 1 if one is not found")
+	f.BoolVar(&o.all, "all", false, "search for all bugs; exit status 1 if one is not found")
 	f.BoolVar(&o.mended, "mended", false, "search the mended code instead, which must pass")
 	f.StringVar(&o.out, "out", ".", "`directory` for the saved failure")
 	f.BoolVar(&o.quiet, "quiet", false, "omit the progress line; without NAME, print names only")
@@ -96,7 +96,7 @@ func listKnown(out io.Writer, namesOnly bool) {
 	}
 }
 
-// searchAllKnown searches for every bug, or through every mended form.
+// searchAllKnown searches for all bugs, or through all mended forms.
 func searchAllKnown(cmd *cobra.Command, o knownOptions) error {
 	out, failed := cmd.OutOrStdout(), 0
 	bugs := known.Bugs()
