@@ -112,8 +112,7 @@ type shrinker struct {
 }
 
 // shrink removes as many deviations as possible: first all picks, then half of the deviations, a
-// quarter, and so on down to single ones. If more than two are left, it tries whether one or two
-// holds suffice.
+// quarter, and so on down to single ones. If more than one is left, it tries whether fewer holds suffice.
 func (k *shrinker) shrink() error {
 	var mishaps sim.Schedule
 	for _, d := range k.best {
@@ -137,7 +136,7 @@ func (k *shrinker) shrink() error {
 			size /= 2
 		}
 	}
-	if len(k.best) > 2 {
+	if len(k.best) > 1 {
 		return k.shrinkToHolds()
 	}
 	return nil
@@ -178,11 +177,14 @@ func (k *shrinker) fails(schedule sim.Schedule) (bool, error) {
 	return true, nil
 }
 
-// fewHolds runs every schedule with one hold, however long, and then every one with two.
-func (e *search) fewHolds() error {
-	for _, stage := range []func() error{
-		func() error { return e.holds(1) }, e.longHolds, func() error { return e.holdsFrom(2, 2) },
-	} {
+// fewHolds runs every schedule with fewer holds than deviations: with one, however long, and then with
+// two.
+func (e *search) fewHolds(deviations int) error {
+	stages := []func() error{func() error { return e.holds(1) }, e.longHolds}
+	if deviations > 2 {
+		stages = append(stages, func() error { return e.holdsFrom(2, 2) })
+	}
+	for _, stage := range stages {
 		if err := stage(); err != nil {
 			return err
 		}
@@ -207,7 +209,7 @@ func (k *shrinker) shrinkToHolds() error {
 		k.stopped = true
 		return nil
 	}
-	err := e.fewHolds()
+	err := e.fewHolds(len(k.best))
 	k.runs += e.report.Schedules
 	f := e.report.Failure
 	if f != nil {
