@@ -2,7 +2,6 @@ package conformance_test
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -245,10 +244,15 @@ func (n *jobNode) explore(more ...string) (int, string) {
 // counts returns the schedules and the steps of a search without a failure.
 func (n *jobNode) counts(out string) (schedules, steps int) {
 	n.t.Helper()
-	at := regexp.MustCompile(`(?m)^\d+ schedules?, .*: no failure$`).FindString(out)
-	var noun string
-	if _, err := fmt.Sscanf(at, "%d %s %d steps", &schedules, &noun, &steps); err != nil {
-		n.t.Fatalf("%v:\n%s", err, out)
+	match := regexp.MustCompile(`(?m)^(\d+) schedules?, .*, (\d+) steps in .*: no failure$`).FindStringSubmatch(out)
+	if match == nil {
+		n.t.Fatalf("no summary:\n%s", out)
+	}
+	for i, number := range []*int{&schedules, &steps} {
+		var err error
+		if *number, err = strconv.Atoi(match[i+1]); err != nil {
+			n.t.Fatal(err)
+		}
 	}
 	return schedules, steps
 }
