@@ -122,14 +122,15 @@ func TestCallThatNeverReturns(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
 	all := &recorder{TB: t}
-	Check(all, Target{Timeout: 10 * time.Millisecond, New: brokenArray(always("NodeUnstageVolume", func(
+	// Long enough for the calls before it, on a slow machine, too.
+	Check(all, Target{Timeout: time.Second, New: brokenArray(always("NodeUnstageVolume", func(
 		ctx context.Context, _ cluster.DriverNode, _ *brokenState, _ proto.Message, next nextFunc,
 	) (any, error) {
 		<-release
 		return next(ctx)
 	}))})
 	testcheck.Equal(t, "errors", []string{
-		"NodeUnstageVolume does not return, although its context ended 10ms after the call, and 2s ago: nothing else was tried",
+		"NodeUnstageVolume does not return, although its context ended 1s after the call, and 2s ago: nothing else was tried",
 	}, all.errors)
 }
 

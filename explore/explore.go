@@ -13,6 +13,7 @@ import (
 	"github.com/volsim/volsim/explore/scenario"
 	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // Strategy is the name of a search strategy.
@@ -71,6 +72,8 @@ type Config struct {
 	UntilDry int
 	// States enables counting of states, which takes time.
 	States bool
+	// Coverage makes the report say what the schedules exercised, which takes time. It needs one job.
+	Coverage bool
 	// Watch is called with the world of each run before it begins, also of the runs that confirm and
 	// shrink a failure. nil: not called.
 	Watch func(c *cluster.Cluster)
@@ -85,10 +88,12 @@ type Report struct {
 	Histories int // different histories: orders of events that look different to the rules
 	// NewHistories is the number of the last 100 schedules whose history was new.
 	NewHistories int
-	Complete     string     // what was searched completely, in words; "": nothing
-	Dry          bool       // it ended by Config.UntilDry
-	Failure      *Failure   // the first; nil: none was found
-	Failures     []*Failure // the first of each rule; more than one only with Config.KeepGoing
+	Conditions   []trace.Condition // of trace.Sometimes in all schedules, and those that the scenario names; by name
+	Coverage     []Coverage        // what the schedules exercised, by component and call, if Config.Coverage
+	Complete     string            // what was searched completely, in words; "": nothing
+	Dry          bool              // it ended by Config.UntilDry
+	Failure      *Failure          // the first; nil: none was found
+	Failures     []*Failure        // the first of each rule; more than one only with Config.KeepGoing
 }
 
 // A Failure is a schedule under which a scenario fails.
@@ -160,6 +165,9 @@ func (e *search) searchAll() (Report, error) {
 	if errors.Is(err, errEnough) {
 		err = nil
 	}
+	if e.coverage != nil {
+		e.report.Coverage = e.coverage.list()
+	}
 	return e.report, err
 }
 
@@ -178,6 +186,7 @@ type search struct {
 	considered   int              // schedules considered, of all shards
 	states       *states          // nil: not counted
 	histories    *histories
+	coverage     *coverage // nil: not counted
 	pool         *sim.Pool // shared by all runs
 	badFaultSpec error     // one of the fault specs can never apply
 	smaller      bool      // of the smaller world; see searchSmaller
@@ -216,8 +225,12 @@ func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, 
 	if _, err := sim.NewFaultInjector(nil, 0, e.faultSpecs, 1, cluster.EventKinds...); err != nil {
 		return nil, err
 	}
+	e.report.Conditions = named(s.Sometimes)
 	if cfg.States {
 		e.states = newStates()
+	}
+	if cfg.Coverage {
+		e.coverage = newCoverage(e.faultSpecs, cfg.Restarts || cfg.Strategy == Restarts)
 	}
 	return e, nil
 }
@@ -302,6 +315,9 @@ func (e *search) runWithSetup(strategy sim.Strategy, begin func(c *cluster.Clust
 	if err := e.ctx.Err(); err != nil {
 		return nil, err
 	}
+	if e.coverage != nil {
+		strategy = newExercise(strategy, e.coverage)
+	}
 	history := newHistory()
 	r, err := e.scenario.Run(e.ctx, scenario.Options{Strategy: strategy, Pool: e.pool, StepsMax: e.bound(), Watch: func(c *cluster.Cluster) {
 		if e.defaultRun == nil {
@@ -324,7 +340,9 @@ func (e *search) runWithSetup(strategy sim.Strategy, begin func(c *cluster.Clust
 		e.histories.add(history.sum())
 	}
 	e.report.Histories, e.report.NewHistories = e.histories.count(), e.histories.fresh
-	e.note(r, history.sum())
+	conditions := r.Trace.Conditions()
+	e.report.Conditions = addConditions(e.report.Conditions, conditions)
+	e.note(r, history.sum(), conditions)
 	e.judge(r)
 	if e.cfg.Progress != nil {
 		e.cfg.Progress(e.report)

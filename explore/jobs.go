@@ -11,6 +11,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // A team is the jobs of one search. Each job enumerates all schedules in the same order and runs
@@ -19,8 +20,9 @@ import (
 // A failure ends the search: a job stops before a schedule that comes after the first failure found
 // so far. What other jobs have run after it does not count, so the result is that of one job.
 type team struct {
-	cfg  Config
-	jobs []*job
+	cfg   Config
+	named []string // conditions that the scenario names
+	jobs  []*job
 
 	mu        sync.Mutex
 	first     position   // guarded by mu: of the first failure; zero: none
@@ -81,6 +83,8 @@ type countedRun struct {
 	states  int    // before it
 	history uint64 // its hash
 	stopped bool
+
+	conditions []trace.Condition
 }
 
 // searchJobs searches with several jobs.
@@ -91,7 +95,10 @@ func searchJobs(ctx context.Context, s *scenario.Scenario, cfg Config) (Report, 
 	if cfg.UntilDry > 0 {
 		return Report{}, fmt.Errorf("%d jobs, until dry %d: want one job, which knows all histories", cfg.Jobs, cfg.UntilDry)
 	}
-	t := &team{cfg: cfg, histories: newHistories()}
+	if cfg.Coverage {
+		return Report{}, fmt.Errorf("%d jobs with coverage: want one job", cfg.Jobs)
+	}
+	t := &team{cfg: cfg, named: s.Sometimes, histories: newHistories()}
 	searches := make([]*search, cfg.Jobs)
 	for i := range searches {
 		j := &job{team: t, index: i, failures: map[*Failure]position{}}
@@ -202,14 +209,14 @@ func (e *search) isFirstFailure() bool {
 }
 
 // note records the run of a schedule.
-func (e *search) note(r *scenario.Result, history uint64) {
+func (e *search) note(r *scenario.Result, history uint64, conditions []trace.Condition) {
 	switch j := e.job; {
 	case j == nil:
 	case e.defaultRun == nil && j.index > 0:
 		j.repeated.Schedules++
 		j.repeated.Steps += r.Steps
 	default:
-		run := countedRun{position: e.position(0), steps: r.Steps, history: history, stopped: r.Stopped}
+		run := countedRun{position: e.position(0), steps: r.Steps, history: history, stopped: r.Stopped, conditions: conditions}
 		if !e.smaller {
 			run.states = e.report.States
 		}
@@ -284,11 +291,12 @@ func (t *team) merge(ctx context.Context) (Report, error) {
 	if last != nil && !complete { // the failure comes after the bound
 		last = nil
 	}
-	var sum Report
+	sum := Report{Conditions: named(t.named)}
 	seen := newHistories()
 	for _, r := range runs {
 		sum.Schedules++
 		sum.Steps += r.steps
+		sum.Conditions = addConditions(sum.Conditions, r.conditions)
 		if r.stage != 2 && !r.stopped {
 			seen.add(r.history)
 		}

@@ -45,6 +45,7 @@ func (e *search) searchSmaller(strategy Strategy) error {
 	err := small.searchLike(strategy, e.defaultRun)
 	e.report.Schedules += small.report.Schedules
 	e.report.Steps += small.report.Steps
+	e.report.Conditions = addConditions(e.report.Conditions, small.report.Conditions)
 	e.elsewhere += min(small.elsewhere, small.cfg.Count-small.report.Schedules) // none beyond the bound
 	switch f := small.report.Failure; {
 	case f != nil:

@@ -64,7 +64,7 @@ func NewLive(cfg LiveConfig) *Live {
 		l.clock = newFastClock(l.clock, cfg.Speed)
 	}
 	l.epoch = l.clock.Now()
-	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.ctx, l.cancel = context.WithCancel(trace.NewContext(context.Background(), l.log))
 	return l
 }
 

@@ -60,7 +60,8 @@ type Stepped struct {
 	changes       int // number of changes outside the processes: what polls look for
 	stopped       bool
 	guard         guard
-	observer      AccessObserver // the strategy, if it is one
+	observer      AccessObserver  // the strategy, if it is one
+	ctx           context.Context //nolint:containedctx // of the tasks
 }
 
 // SteppedConfig configures NewStepped. The zero value follows the default order.
@@ -89,6 +90,7 @@ func NewStepped(cfg SteppedConfig) *Stepped {
 	if s.max == 0 {
 		s.max = stepsMax
 	}
+	s.ctx = trace.NewContext(context.Background(), s.log)
 	s.observer, _ = s.strategy.(AccessObserver)
 	s.guard.own()
 	s.pool = cfg.Pool
@@ -128,7 +130,7 @@ func (s *Stepped) Now() time.Time { return Epoch.Add(s.since()) }
 func (s *Stepped) since() time.Duration { return time.Duration(s.now.Load()) }
 
 // Context returns the context of the tasks. It is never cancelled.
-func (s *Stepped) Context() context.Context { return context.Background() }
+func (s *Stepped) Context() context.Context { return s.ctx }
 
 // Start does nothing: a stepped world runs when it is stepped.
 func (s *Stepped) Start() {}

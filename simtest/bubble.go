@@ -138,7 +138,7 @@ func newBubbleWorld(t *testing.T, chooser sim.Chooser) *BubbleWorld {
 	}
 	b.start = b.clock.Now()
 	b.server = fake.NewServer(fake.Config{Now: b.clock.Now})
-	b.ctx, b.cancel = context.WithCancel(t.Context())
+	b.ctx, b.cancel = context.WithCancel(trace.NewContext(t.Context(), &b.log))
 	return b
 }
 

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -12,6 +14,7 @@ import (
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/explore/scenario"
 	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // schedulesMax is the default bound on the schedules of one workload.
@@ -46,7 +49,8 @@ func Explore(rt *rapid.T, world scenario.Scenario, b Budget, workloads ...Worklo
 // schedules than the last failure took. Otherwise passing workloads would make shrinking slow.
 //
 // rapid's own file of a failure, in testdata/rapid, is not kept: it would contain the same failure
-// in another form. Check draws no further workloads when the deadline of the test is near.
+// in another form. Check draws no further workloads when the deadline of the test is near. The log says
+// which conditions of [trace.Sometimes] never held; the test fails if world names one of these.
 func Check(t testing.TB, world scenario.Scenario, b Budget, workloads ...Workload) {
 	t.Helper()
 	p := &property{
@@ -63,7 +67,9 @@ func Check(t testing.TB, world scenario.Scenario, b Budget, workloads ...Workloa
 		}
 		if p.failure != nil { // rapid ends with a run of the smallest failure
 			p.checkSaved(t, p.saveFailure(t, p.failure))
+			return
 		}
+		reportNever(t, p.never(), world.Sometimes)
 	}()
 	rapid.Check(rapidTB{t}, func(rt *rapid.T) {
 		f, err := p.check(rt)
@@ -122,6 +128,8 @@ type property struct {
 	drawn     int                         // number of workloads
 	searched  map[string]*explore.Failure // failures of different workloads by their text; nil: none was found
 	schedules int                         // of all workloads
+
+	conditions map[string]trace.Condition // of trace.Sometimes, of all workloads, by name
 }
 
 // recordFailure records a failure.
@@ -191,6 +199,7 @@ func (p *property) search(ctx context.Context, s *scenario.Scenario) (*explore.F
 	}
 	r, err := explore.Search(ctx, s, cfg)
 	p.schedules += r.Schedules
+	p.addConditions(r.Conditions)
 	if r.Failure != nil {
 		p.schedules += r.Failure.ShrinkRuns
 	}
@@ -198,6 +207,28 @@ func (p *property) search(ctx context.Context, s *scenario.Scenario) (*explore.F
 		err = nil
 	}
 	return r.Failure, err
+}
+
+// addConditions adds the conditions of one search.
+func (p *property) addConditions(more []trace.Condition) {
+	if p.conditions == nil {
+		p.conditions = map[string]trace.Condition{}
+	}
+	for _, c := range more {
+		sum := p.conditions[c.Name]
+		p.conditions[c.Name] = trace.Condition{Name: c.Name, Calls: sum.Calls + c.Calls, Held: sum.Held + c.Held}
+	}
+}
+
+// never returns the conditions that held in no search, by name.
+func (p *property) never() []trace.Condition {
+	var never []trace.Condition
+	for _, name := range slices.Sorted(maps.Keys(p.conditions)) {
+		if c := p.conditions[name]; c.Held == 0 {
+			never = append(never, c)
+		}
+	}
+	return never
 }
 
 // swarm draws a subset of the fault specs: first none, last all.

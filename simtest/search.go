@@ -3,12 +3,14 @@ package simtest
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/explore/scenario"
 	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // completeSchedulesMax is the bound on the schedules of Holds and Exhaustive.
@@ -77,7 +79,8 @@ func Complete(t testing.TB, s *scenario.Scenario, cfg explore.Config) explore.Re
 }
 
 // Search runs the saved failures of the test and then schedules of a scenario, as configured by
-// cfg. It saves a failure and ends the test. The log says what was searched.
+// cfg. It saves a failure and ends the test. The log says what was searched, and which conditions of
+// [trace.Sometimes] never held; the test fails if the scenario names one of these.
 func Search(t testing.TB, s *scenario.Scenario, cfg explore.Config) explore.Report {
 	t.Helper()
 	return originOf(t, "Search").search(t, s, cfg)
@@ -97,7 +100,29 @@ func (o origin) search(t testing.TB, s *scenario.Scenario, cfg explore.Config) e
 		said = "no failure"
 	}
 	t.Logf("scenario %s: %s: %d schedules, %d steps", s.Name, said, r.Schedules, r.Steps)
+	named := s.Sometimes
+	if cfg.Shards > 1 {
+		named = nil // it may hold in another shard
+	}
+	reportNever(t, r.Never(), named)
 	return r
+}
+
+// reportNever logs the conditions of trace.Sometimes that never held. Those that the scenario names
+// fail the test.
+func reportNever(t testing.TB, never []trace.Condition, named []string) {
+	t.Helper()
+	for _, c := range never {
+		report := t.Logf
+		if slices.Contains(named, c.Name) {
+			report = t.Errorf
+		}
+		if c.Calls == 0 {
+			report("never reached: %s", c.Name)
+		} else {
+			report("never held, in %d calls: %s", c.Calls, c.Name)
+		}
+	}
 }
 
 // search is explore.Search whose errors end the test.

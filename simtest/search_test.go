@@ -7,6 +7,8 @@ import (
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/invariant"
 	"github.com/volsim/volsim/simtest"
 )
 
@@ -132,4 +134,40 @@ func TestReadFailsWithoutTheFile(t *testing.T) {
 		t.Errorf("it passes:\n%s", said)
 	}
 	wantWords(t, said, "testdata/none.txt")
+}
+
+// A condition that never holds is logged, and fails the test if the scenario names it.
+func TestNeverHeld(t *testing.T) {
+	world := func(named ...string) *scenario.Scenario {
+		s := twoClaims(t, cluster.Interceptors{})
+		s.Sometimes = named
+		s.OwnRules = append(s.OwnRules, invariant.Rule{ID: "note", Forbids: "nothing", Begin: func(w invariant.World) invariant.Checks {
+			return invariant.Checks{Commit: func(e fake.Commit) error {
+				w.Log.Sometimes("a pod is written", e.Resource == "pods")
+				w.Log.Sometimes("a claim is written", e.Resource == "persistentvolumeclaims")
+				return nil
+			}}
+		}})
+		return s
+	}
+	budget := explore.Config{Count: 5}
+	for _, tt := range []struct {
+		named []string
+		says  string
+		fails bool
+	}{
+		{nil, "calls: a pod is written", false},
+		{[]string{"a claim is written"}, "calls: a pod is written", false},
+		{[]string{"a pod is written"}, "calls: a pod is written", true},
+		{[]string{"a node is lost"}, "never reached: a node is lost", true},
+	} {
+		said, failed := listen(func(t testing.TB) { simtest.Search(t, world(tt.named...), budget) })
+		if failed != tt.fails || !strings.Contains(said, tt.says) || strings.Contains(said, ": a claim is written") {
+			t.Errorf("Search, named %q: failed %t:\n%s", tt.named, failed, said)
+		}
+		said, failed = listen(func(t testing.TB) { simtest.Check(t, *world(tt.named...), simtest.Budget{Schedules: 5}) })
+		if failed != tt.fails || !strings.Contains(said, tt.says) || strings.Contains(said, ": a claim is written") {
+			t.Errorf("Check, named %q: failed %t:\n%s", tt.named, failed, said)
+		}
+	}
 }

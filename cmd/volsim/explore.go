@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,6 +37,7 @@ type exploreOptions struct {
 	jobs      int
 	states    bool
 	untilDry  int
+	coverage  bool
 	out       string
 	json      bool
 	quiet     bool
@@ -68,7 +70,9 @@ func newExplore() *cobra.Command {
 			"              randomized schedules\n\n" +
 			"A history is what a schedule looks like to the invariants: the order of all changes, and what each request met.\n" +
 			"Many schedules have the same history. When new ones are rare, a search repeats itself: see --until-dry.\n\n" +
-			"Exit status: 0 no failure, 1 failure found, 2 invalid command line or scenario, 130 interrupted.",
+			"The code of components and rules may call trace.Sometimes and trace.Reachable. What never held is printed: the search\n" +
+			"has tested nothing that depends on it.\n\n" +
+			"Exit status: 0 no failure, 1 failure found, or a \"sometimes\" of the scenario never held, 2 invalid command line or scenario, 130 interrupted.",
 		Example: "  volsim explore --list\n" +
 			"  volsim explore two-claims-two-volumes --strategy holds --depth 2\n" +
 			"  volsim explore one-pod-life --faults 'conflict(0.1), crash(pvcontroller, 1)' --count 100000\n" +
@@ -102,8 +106,9 @@ func newExplore() *cobra.Command {
 	f.BoolVar(&o.keepGoing, "keep-going", false, "continue after a failure and count failures per rule")
 	f.StringVar(&o.shard, "shard", "1/1", "run shard `K/N` of the schedules, from 1/N to N/N")
 	f.IntVar(&o.jobs, "jobs", 0, fmt.Sprintf("number of `N` jobs that share the schedules, each on one core (default the number of cores,\n"+
-		"at most %d; 1 with --states, --until-dry or exhaustive, since jobs may visit the same states)", jobsMax))
+		"at most %d; 1 with --states, --until-dry, --coverage or exhaustive, which need to know all schedules)", jobsMax))
 	f.IntVar(&o.untilDry, "until-dry", 0, "end after so many schedules in a row without a new history")
+	f.BoolVar(&o.coverage, "coverage", false, "print which calls were exercised, and with which stale caches and faults none was; slows down the search")
 	f.BoolVar(&o.states, "states", false, "count distinct states; slows down the search")
 	f.StringVar(&o.out, "out", ".", "`directory` for saved failures")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")
@@ -122,7 +127,7 @@ const jobsMax = 32
 // defaultJobs returns the number of jobs of a search: one for each core. With several jobs a state
 // may be visited and counted several times.
 func (o exploreOptions) defaultJobs() int {
-	if o.states || o.untilDry > 0 || o.strategy == string(explore.Exhaustive) {
+	if o.states || o.untilDry > 0 || o.coverage || o.strategy == string(explore.Exhaustive) {
 		return 1
 	}
 	return min(runtime.GOMAXPROCS(0), jobsMax)
@@ -176,6 +181,7 @@ func (o exploreOptions) config() (explore.Config, error) {
 	cfg := explore.Config{
 		Strategy: explore.Strategy(o.strategy), Depth: o.depth, Count: o.count, Seed: o.seed, NoFaults: o.noFaults,
 		Restarts: o.restarts, Rule: o.rule, KeepGoing: o.keepGoing, States: o.states, UntilDry: o.untilDry, Jobs: o.jobs,
+		Coverage: o.coverage,
 	}
 	var err error
 	if cfg.Faults, err = sim.ParseFaultSpecs(o.faults); err != nil {
@@ -250,7 +256,7 @@ func exploreScenario(cmd *cobra.Command, name string, o exploreOptions) error {
 		return unsaved
 	case interrupted:
 		return cli.Interrupted("")
-	case len(f.Failures) > 0:
+	case len(f.Failures) > 0 || cfg.Shards < 2 && f.missesNamed(s.Sometimes):
 		return cli.Status(cli.Failure)
 	default:
 		return nil
@@ -274,6 +280,21 @@ type searchResult struct {
 	Complete    string         `json:"complete,omitempty"`
 	Interrupted bool           `json:"interrupted,omitempty"`
 	Failures    []foundFailure `json:"failures"`
+
+	Conditions []condition        `json:"sometimes,omitempty"` // of trace.Sometimes
+	Coverage   []explore.Coverage `json:"coverage,omitempty"`
+}
+
+// A condition is what trace.Sometimes has noted in all schedules.
+type condition struct {
+	Name  string `json:"name"`
+	Calls int    `json:"calls"`
+	Held  int    `json:"held"`
+}
+
+// missesNamed reports whether a condition of those never held.
+func (f *searchResult) missesNamed(names []string) bool {
+	return slices.ContainsFunc(f.Conditions, func(c condition) bool { return c.Held == 0 && slices.Contains(names, c.Name) })
 }
 
 // A foundFailure is a rule and the first schedule that violates it.
@@ -295,6 +316,10 @@ type foundFailure struct {
 func (f *searchResult) add(r explore.Report, dir string) (unsaved error) {
 	f.Schedules, f.Steps, f.States, f.Complete = r.Schedules, r.Steps, r.States, r.Complete
 	f.Left, f.Histories, f.New, f.Dry = r.Left, r.Histories, r.NewHistories, r.Dry
+	f.Coverage = r.Coverage
+	for _, c := range r.Conditions {
+		f.Conditions = append(f.Conditions, condition(c))
+	}
 	if f.Seconds > 0 {
 		f.Rate = float64(int(float64(r.Schedules) / f.Seconds))
 	}
@@ -360,6 +385,17 @@ func (f *searchResult) print(out io.Writer) {
 		words = append(words, "ended before all orders were run: at least "+pluralize(f.Left, "alternative")+" left")
 	}
 	fmt.Fprintln(out, strings.Join(words, "; "))
+	for _, c := range f.Conditions {
+		switch {
+		case c.Calls == 0:
+			fmt.Fprintf(out, "never reached: %s\n", c.Name)
+		case c.Held == 0:
+			fmt.Fprintf(out, "never held: %s (%s)\n", c.Name, pluralize(c.Calls, "call"))
+		}
+	}
+	if len(f.Coverage) > 0 {
+		fmt.Fprintf(out, "\n%s", explore.CoverageTable(f.Coverage))
+	}
 }
 
 // describeHistories describes how many histories a search has seen: "312 histories, 4 new in the last 100".

@@ -134,7 +134,7 @@ func TestExploreJobs(t *testing.T) {
 	file := writeTemp(t, "race.txt", race)
 	var results []searchResult
 	for _, jobs := range []string{"1", "3", ""} {
-		args := []string{"explore", file, "--out", t.TempDir(), "--strategy", "random", "--json"}
+		args := []string{"explore", file, "--out", t.TempDir(), "--strategy", "random", "--json", "--quiet"}
 		if jobs != "" {
 			args = append(args, "--jobs", jobs)
 		}

@@ -35,6 +35,7 @@
 //	rules: I1, …             rules to check (default all)
 //	ends: differ             schedules may legitimately end in different states
 //	drawn: LABEL JSON        a parameter of a component or script of a test
+//	sometimes: NAME          a condition of trace.Sometimes that some schedule of a search must meet
 //
 // An [Act] of a user concerns objects of any resource:
 //

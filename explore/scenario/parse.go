@@ -196,10 +196,15 @@ func (p *parser) header(words string) error {
 		}
 	case "drawn":
 		p.s.Drawn = append(p.s.Drawn, value)
+	case "sometimes":
+		if value == "" {
+			err = errors.New("sometimes: want the name of a condition")
+		}
+		p.s.Sometimes = append(p.s.Sometimes, value)
 	case "violates":
 		p.s.Violates = value
 	default:
-		err = fmt.Errorf("header %q: want nodes, volumes-per-node, selinux, node-leases, storage-capacity, drivers, components, local-disks, local-storage, snapshots, containers, definitions, faults, rules, ends, drawn or violates", key)
+		err = fmt.Errorf("header %q: want nodes, volumes-per-node, selinux, node-leases, storage-capacity, drivers, components, local-disks, local-storage, snapshots, containers, definitions, faults, rules, ends, drawn, sometimes or violates", key)
 	}
 	return err
 }

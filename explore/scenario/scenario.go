@@ -38,6 +38,7 @@ type Scenario struct {
 	OutcomesDiffer bool           // schedules may legitimately end in different states
 	Users          []User         // act concurrently
 	Drawn          []string       // parameters of components and scripts, as "LABEL JSON"; see simtest.Draw
+	Sometimes      []string       // conditions of trace.Sometimes that must hold in some schedule of a search
 	Schedule       sim.Schedule   // nil: the default order
 	Violates       string         // the ID of the rule that the schedule violates; "": none
 	LocalDisks     []string       // classes and directories of local disks, as "CLASS=DIR"; see cluster.Config
@@ -201,6 +202,9 @@ func (s *Scenario) String() string {
 	}
 	for _, drawn := range s.Drawn {
 		header("drawn", drawn)
+	}
+	for _, name := range s.Sometimes {
+		header("sometimes", name)
 	}
 	for _, u := range s.Users {
 		fmt.Fprintf(&b, "user %s\n", u.Name)

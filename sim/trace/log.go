@@ -29,6 +29,8 @@ type Log struct {
 	watch   []func(Record)
 	reads   []Read
 	callers map[int][]uintptr // by step
+
+	conditions []Condition // by name
 }
 
 // The capacity of a piece doubles from pieceMin to pieceMax. Records in a piece never move, so that
