@@ -129,6 +129,7 @@ type calls struct {
 	times  int
 	faults []string // that are possible, sorted
 	points map[CoveragePoint]int
+	aimed  map[CoveragePoint]bool // faults that a variation of the corpus was meant to inject
 }
 
 func newCoverage(specs sim.FaultSpecs, restarts bool) *coverage {
@@ -145,7 +146,7 @@ func (c *coverage) of(t *sim.Task) *calls {
 	}
 	all := c.calls[key]
 	if all == nil {
-		all = &calls{points: map[CoveragePoint]int{}}
+		all = &calls{points: map[CoveragePoint]int{}, aimed: map[CoveragePoint]bool{}}
 		c.calls[key] = all
 		one := call{task: t.Name(), process: t.Process(), action: action}
 		for _, spec := range c.specs {

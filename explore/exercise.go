@@ -16,28 +16,29 @@ type exercise struct {
 	caches    map[*sim.Task]string   // the resource of each cache; "" for other tasks
 	delivered map[string][]*sim.Task // the caches that have taken in an event, by process
 	lastStep  map[*sim.Task]int
-	stale     []string // of the current call
+	stale     []string    // of the current call
+	first     []firstCall // that no schedule before has made
 }
 
 // An observedExercise is an exercise of a strategy that is informed of accesses.
 type observedExercise struct {
-	exercise
+	*exercise
 	sim.AccessObserver
 }
 
 // Decide counts, and returns the move of the strategy.
 func (e observedExercise) Decide(d *sim.Decision) sim.Move { return e.exercise.Decide(d) }
 
-// newExercise returns a strategy that counts what another one exercises.
-func newExercise(strategy sim.Strategy, c *coverage) sim.Strategy {
-	e := exercise{
+// newExercise returns an exercise, and the strategy of its run.
+func newExercise(strategy sim.Strategy, c *coverage) (*exercise, sim.Strategy) {
+	e := &exercise{
 		Strategy: strategy, coverage: c,
 		caches: map[*sim.Task]string{}, delivered: map[string][]*sim.Task{}, lastStep: map[*sim.Task]int{},
 	}
 	if observer, ok := strategy.(sim.AccessObserver); ok {
-		return observedExercise{e, observer}
+		return e, observedExercise{e, observer}
 	}
-	return &e
+	return e, e
 }
 
 // Decide counts, and returns the move of the strategy.
@@ -105,7 +106,7 @@ func (e *exercise) count(d *sim.Decision, t *sim.Task, fault string) {
 	all := e.coverage.of(t)
 	all.times++
 	if len(e.stale) == 0 {
-		all.points[CoveragePoint{Fault: fault}]++
+		e.exercised(d, all, CoveragePoint{Fault: fault})
 		return
 	}
 	component := componentOf(t.Process())
@@ -116,8 +117,15 @@ func (e *exercise) count(d *sim.Decision, t *sim.Task, fault string) {
 	}
 	for _, resource := range e.stale {
 		known[resource] = true
-		all.points[CoveragePoint{Stale: resource, Fault: fault}]++
+		e.exercised(d, all, CoveragePoint{Stale: resource, Fault: fault})
 	}
+}
+
+func (e *exercise) exercised(d *sim.Decision, c *calls, p CoveragePoint) {
+	if c.points[p] == 0 {
+		e.first = append(e.first, firstCall{c, p, d.Step()})
+	}
+	c.points[p]++
 }
 
 func (e *exercise) addStale(resource string) {

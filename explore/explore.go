@@ -74,6 +74,11 @@ type Config struct {
 	States bool
 	// Coverage makes the report say what the schedules exercised, which takes time. It needs one job.
 	Coverage bool
+	// Corpus is a directory of schedules. A portfolio begins with them, adds those that are the first to
+	// exercise a call with a stale cache or a fault, and varies them in turn with its other schedules,
+	// those with rare circumstances first. The next search goes on from there. Shards may share it. The
+	// report depends on its contents. It needs one job. "": none.
+	Corpus string
 	// Watch is called with the world of each run before it begins, also of the runs that confirm and
 	// shrink a failure. nil: not called.
 	Watch func(c *cluster.Cluster)
@@ -165,7 +170,7 @@ func (e *search) searchAll() (Report, error) {
 	if errors.Is(err, errEnough) {
 		err = nil
 	}
-	if e.coverage != nil {
+	if e.cfg.Coverage {
 		e.report.Coverage = e.coverage.list()
 	}
 	return e.report, err
@@ -187,6 +192,7 @@ type search struct {
 	states       *states          // nil: not counted
 	histories    *histories
 	coverage     *coverage // nil: not counted
+	corpus       *corpus   // nil: none
 	pool         *sim.Pool // shared by all runs
 	badFaultSpec error     // one of the fault specs can never apply
 	smaller      bool      // of the smaller world; see searchSmaller
@@ -212,6 +218,9 @@ func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, 
 		return nil, fmt.Errorf("depth %d, count %d, shrink runs %d, until dry %d, jobs %d: want no negative numbers",
 			cfg.Depth, cfg.Count, cfg.ShrinkRuns, cfg.UntilDry, cfg.Jobs)
 	}
+	if cfg.Corpus != "" && cfg.Strategy != Portfolio {
+		return nil, fmt.Errorf("corpus %s with strategy %s: only a portfolio uses one", cfg.Corpus, cfg.Strategy)
+	}
 	if err := validateRule(cfg.Rule, s.OwnRules); err != nil {
 		return nil, err
 	}
@@ -229,7 +238,10 @@ func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, 
 	if cfg.States {
 		e.states = newStates()
 	}
-	if cfg.Coverage {
+	if cfg.Corpus != "" {
+		e.corpus = newCorpus(cfg.Corpus, s.Name, cfg.Seed)
+	}
+	if cfg.Coverage || cfg.Corpus != "" {
 		e.coverage = newCoverage(e.faultSpecs, cfg.Restarts || cfg.Strategy == Restarts)
 	}
 	return e, nil
@@ -315,8 +327,13 @@ func (e *search) runWithSetup(strategy sim.Strategy, begin func(c *cluster.Clust
 	if err := e.ctx.Err(); err != nil {
 		return nil, err
 	}
+	var exercised *exercise
+	recording := &sim.RecordingStrategy{Strategy: strategy}
 	if e.coverage != nil {
-		strategy = newExercise(strategy, e.coverage)
+		if e.corpus != nil {
+			strategy = recording
+		}
+		exercised, strategy = newExercise(strategy, e.coverage)
 	}
 	history := newHistory()
 	r, err := e.scenario.Run(e.ctx, scenario.Options{Strategy: strategy, Pool: e.pool, StepsMax: e.bound(), Watch: func(c *cluster.Cluster) {
@@ -346,6 +363,11 @@ func (e *search) runWithSetup(strategy sim.Strategy, begin func(c *cluster.Clust
 	e.judge(r)
 	if e.cfg.Progress != nil {
 		e.cfg.Progress(e.report)
+	}
+	if e.corpus != nil && !e.smaller && len(exercised.first) > 0 {
+		if err := e.corpus.keep(e.scenario, recording.Schedule, exercised.first); err != nil {
+			return nil, err
+		}
 	}
 	return r, nil
 }

@@ -98,6 +98,9 @@ func searchJobs(ctx context.Context, s *scenario.Scenario, cfg Config) (Report, 
 	if cfg.Coverage {
 		return Report{}, fmt.Errorf("%d jobs with coverage: want one job", cfg.Jobs)
 	}
+	if cfg.Corpus != "" {
+		return Report{}, errCorpus
+	}
 	t := &team{cfg: cfg, named: s.Sometimes, histories: newHistories()}
 	searches := make([]*search, cfg.Jobs)
 	for i := range searches {

@@ -9,7 +9,8 @@ import (
 var drawn = []Strategy{POS, Walk, POS, PCT}
 
 // portfolio runs the systematic searches. After each of their schedules it draws one, and when they
-// have ended, all others. Most defects are found by one kind of schedule much earlier than by another,
+// have ended, all others. With a corpus it also varies a schedule of the corpus after every second one
+// that it draws. Most defects are found by one kind of schedule much earlier than by another,
 // so that the first of each kind come first.
 func (e *search) portfolio() error {
 	var complete []string
@@ -38,6 +39,18 @@ func (e *search) portfolio() error {
 		n := seed - e.cfg.Seed
 		seed++
 		return e.drawOne(drawn[n%uint64(len(drawn))], seed)
+	}
+	if e.corpus != nil && !e.smaller {
+		if err := e.readCorpus(); err != nil {
+			return err
+		}
+		drawOnly := draw
+		draw = func() error {
+			if err := drawOnly(); err != nil || seed%2 == 1 {
+				return err
+			}
+			return e.vary()
+		}
 	}
 	e.between = draw
 	defer func() { e.between = nil }()

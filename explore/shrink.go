@@ -201,7 +201,7 @@ func (k *shrinker) shrinkToHolds() error {
 	}
 	e := *k.search
 	e.shrinking, e.report, e.states, e.histories, e.cfg.KeepGoing = true, Report{}, nil, newHistories(), false
-	e.job, e.elsewhere, e.earlier = nil, 0, 0
+	e.job, e.elsewhere, e.earlier, e.coverage, e.corpus = nil, 0, 0, nil, nil
 	e.cfg.Rule, e.cfg.Shard, e.cfg.Shards, e.cfg.Progress, e.cfg.Count = k.rule, 0, 1, nil, k.cfg.ShrinkRuns-k.runs
 	e.cfg.UntilDry, e.between = 0, nil
 	e.stepsMax = k.cfg.ShrinkRuns*shrinkRunSteps - k.steps

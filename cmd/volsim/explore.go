@@ -38,6 +38,7 @@ type exploreOptions struct {
 	states    bool
 	untilDry  int
 	coverage  bool
+	corpus    string
 	out       string
 	json      bool
 	quiet     bool
@@ -106,9 +107,10 @@ func newExplore() *cobra.Command {
 	f.BoolVar(&o.keepGoing, "keep-going", false, "continue after a failure and count failures per rule")
 	f.StringVar(&o.shard, "shard", "1/1", "run shard `K/N` of the schedules, from 1/N to N/N")
 	f.IntVar(&o.jobs, "jobs", 0, fmt.Sprintf("number of `N` jobs that share the schedules, each on one core (default the number of cores,\n"+
-		"at most %d; 1 with --states, --until-dry, --coverage or exhaustive, which need to know all schedules)", jobsMax))
+		"at most %d; 1 with --states, --until-dry, --coverage, --corpus or exhaustive, which need to know all schedules)", jobsMax))
 	f.IntVar(&o.untilDry, "until-dry", 0, "end after so many schedules in a row without a new history")
 	f.BoolVar(&o.coverage, "coverage", false, "print which calls were exercised, and with which stale caches and faults none was; slows down the search")
+	f.StringVar(&o.corpus, "corpus", "", "`directory` of schedules that exercised something rare: the portfolio begins with them, varies them and adds its own")
 	f.BoolVar(&o.states, "states", false, "count distinct states; slows down the search")
 	f.StringVar(&o.out, "out", ".", "`directory` for saved failures")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")
@@ -127,7 +129,7 @@ const jobsMax = 32
 // defaultJobs returns the number of jobs of a search: one for each core. With several jobs a state
 // may be visited and counted several times.
 func (o exploreOptions) defaultJobs() int {
-	if o.states || o.untilDry > 0 || o.coverage || o.strategy == string(explore.Exhaustive) {
+	if o.states || o.untilDry > 0 || o.coverage || o.corpus != "" || o.strategy == string(explore.Exhaustive) {
 		return 1
 	}
 	return min(runtime.GOMAXPROCS(0), jobsMax)
@@ -181,7 +183,7 @@ func (o exploreOptions) config() (explore.Config, error) {
 	cfg := explore.Config{
 		Strategy: explore.Strategy(o.strategy), Depth: o.depth, Count: o.count, Seed: o.seed, NoFaults: o.noFaults,
 		Restarts: o.restarts, Rule: o.rule, KeepGoing: o.keepGoing, States: o.states, UntilDry: o.untilDry, Jobs: o.jobs,
-		Coverage: o.coverage,
+		Coverage: o.coverage, Corpus: o.corpus,
 	}
 	var err error
 	if cfg.Faults, err = sim.ParseFaultSpecs(o.faults); err != nil {
