@@ -20,6 +20,10 @@
 // A history is what a schedule looks like to the rules. Each report counts them, since a search that sees
 // no new ones repeats itself.
 //
+// [Config.Coverage] says which calls met which stale caches and faults, and which never did, and
+// trace.Sometimes lets components and rules say what should happen in some schedule. A search with
+// [Config.Corpus] goes on from what earlier ones were the first to exercise.
+//
 // If the scenario selects no components, at most a quarter of the schedules are those of a smaller
 // world: that of the components that act in the default order.
 //

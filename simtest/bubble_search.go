@@ -27,7 +27,8 @@ import (
 //
 // The schedule of a failure is shrunk: deviations are dropped as long as a replay fails, with any
 // error. Each such replay logs its errors again; the last message has the story and the schedule. The
-// schedule is saved in testdata/explore/TEST and runs first from then on.
+// schedule is saved in testdata/explore/TEST and runs first from then on. Without a failure, the log has
+// the conditions of [trace.Sometimes] that never held.
 //
 // # Limits
 //
@@ -38,7 +39,7 @@ import (
 // passes only when no call is blocked.
 func (b Budget) SearchBubble(t *testing.T, run func(t *testing.T, b *BubbleWorld)) {
 	t.Helper()
-	s := &bubbleSearch{t: t, budget: b, run: run, most: cmp.Or(b.Schedules, schedulesMax)}
+	s := &bubbleSearch{t: t, budget: b, run: run, most: cmp.Or(b.Schedules, schedulesMax), conditions: conditions{}}
 	if err := s.check(); err != nil {
 		t.Fatal(err)
 	}
@@ -47,6 +48,7 @@ func (b Budget) SearchBubble(t *testing.T, run func(t *testing.T, b *BubbleWorld
 		t.Fatal(err)
 	}
 	t.Logf("no failure: %d schedules, %d steps", s.schedules, s.steps)
+	reportNever(t, s.conditions.never(), nil)
 }
 
 // errEnoughRuns ends a search at its bound.
@@ -63,6 +65,7 @@ type bubbleSearch struct {
 	held       []heldRun // with the most holds so far
 	schedules  int
 	steps      int // in all of them
+	conditions conditions
 }
 
 // A bubbleRun is a bubble that has ended.
@@ -109,6 +112,9 @@ func (s *bubbleSearch) try(strategy gateStrategy, how string) (*bubbleRun, error
 	r := s.runUnder(strategy)
 	s.schedules++
 	s.steps += r.gateProbe.steps
+	if r.world != nil {
+		s.conditions.add(r.world.log.Conditions())
+	}
 	if r.failed {
 		s.report(r, fmt.Sprintf("found in schedule %d of the search (%s)", s.schedules, how))
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 	"github.com/volsim/volsim/simtest"
@@ -439,5 +440,14 @@ func TestADriverIsStoppedLikeARequest(t *testing.T) {
 		if diff := cmp.Diff(want, did(b)); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
+	})
+}
+
+// Code in a bubble notes its conditions in the trace of the bubble.
+func TestBubbleConditions(t *testing.T) {
+	simtest.Bubble(t, sim.FIFO{}, func(t *testing.T, b *simtest.BubbleWorld) {
+		trace.Sometimes(b.Context(), "never", false)
+		trace.Reachable(b.Context(), "here")
+		testcheck.Equal(t, "conditions", "[{here 1 1} {never 1 0}]", fmt.Sprint(b.Trace().Conditions()))
 	})
 }

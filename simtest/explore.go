@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -14,7 +12,6 @@ import (
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/explore/scenario"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/sim/trace"
 )
 
 // schedulesMax is the default bound on the schedules of one workload.
@@ -37,7 +34,7 @@ type Budget struct {
 // The log of rt has the story of a failure. Explore does not save it: see Check.
 func Explore(rt *rapid.T, world scenario.Scenario, b Budget, workloads ...Workload) {
 	rt.Helper()
-	p := &property{origin: originOf(rt, "Explore"), world: world, budget: b, workloads: workloads}
+	p := &property{origin: originOf(rt, "Explore"), world: world, budget: b, workloads: workloads, conditions: conditions{}}
 	f, err := p.check(rt)
 	p.report(rt, f, err)
 }
@@ -55,6 +52,7 @@ func Check(t testing.TB, world scenario.Scenario, b Budget, workloads ...Workloa
 	t.Helper()
 	p := &property{
 		origin: originOf(t, "Check"), world: world, budget: b, workloads: workloads, searched: map[string]*explore.Failure{},
+		conditions: conditions{},
 	}
 	p.runSaved(t, p.withGo, p.config())
 	ctx, cancel := untilDeadline(t)
@@ -69,7 +67,7 @@ func Check(t testing.TB, world scenario.Scenario, b Budget, workloads ...Workloa
 			p.checkSaved(t, p.saveFailure(t, p.failure))
 			return
 		}
-		reportNever(t, p.never(), world.Sometimes)
+		reportNever(t, p.conditions.never(), world.Sometimes)
 	}()
 	rapid.Check(rapidTB{t}, func(rt *rapid.T) {
 		f, err := p.check(rt)
@@ -129,7 +127,7 @@ type property struct {
 	searched  map[string]*explore.Failure // failures of different workloads by their text; nil: none was found
 	schedules int                         // of all workloads
 
-	conditions map[string]trace.Condition // of trace.Sometimes, of all workloads, by name
+	conditions conditions // of all workloads
 }
 
 // recordFailure records a failure.
@@ -199,7 +197,7 @@ func (p *property) search(ctx context.Context, s *scenario.Scenario) (*explore.F
 	}
 	r, err := explore.Search(ctx, s, cfg)
 	p.schedules += r.Schedules
-	p.addConditions(r.Conditions)
+	p.conditions.add(r.Conditions)
 	if r.Failure != nil {
 		p.schedules += r.Failure.ShrinkRuns
 	}
@@ -207,28 +205,6 @@ func (p *property) search(ctx context.Context, s *scenario.Scenario) (*explore.F
 		err = nil
 	}
 	return r.Failure, err
-}
-
-// addConditions adds the conditions of one search.
-func (p *property) addConditions(more []trace.Condition) {
-	if p.conditions == nil {
-		p.conditions = map[string]trace.Condition{}
-	}
-	for _, c := range more {
-		sum := p.conditions[c.Name]
-		p.conditions[c.Name] = trace.Condition{Name: c.Name, Calls: sum.Calls + c.Calls, Held: sum.Held + c.Held}
-	}
-}
-
-// never returns the conditions that held in no search, by name.
-func (p *property) never() []trace.Condition {
-	var never []trace.Condition
-	for _, name := range slices.Sorted(maps.Keys(p.conditions)) {
-		if c := p.conditions[name]; c.Held == 0 {
-			never = append(never, c)
-		}
-	}
-	return never
 }
 
 // swarm draws a subset of the fault specs: first none, last all.

@@ -3,14 +3,12 @@ package simtest
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/explore/scenario"
 	"github.com/volsim/volsim/sim"
-	"github.com/volsim/volsim/sim/trace"
 )
 
 // completeSchedulesMax is the bound on the schedules of Holds and Exhaustive.
@@ -106,23 +104,6 @@ func (o origin) search(t testing.TB, s *scenario.Scenario, cfg explore.Config) e
 	}
 	reportNever(t, r.Never(), named)
 	return r
-}
-
-// reportNever logs the conditions of trace.Sometimes that never held. Those that the scenario names
-// fail the test.
-func reportNever(t testing.TB, never []trace.Condition, named []string) {
-	t.Helper()
-	for _, c := range never {
-		report := t.Logf
-		if slices.Contains(named, c.Name) {
-			report = t.Errorf
-		}
-		if c.Calls == 0 {
-			report("never reached: %s", c.Name)
-		} else {
-			report("never held, in %d calls: %s", c.Calls, c.Name)
-		}
-	}
 }
 
 // search is explore.Search whose errors end the test.

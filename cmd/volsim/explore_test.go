@@ -154,10 +154,40 @@ func TestExploreJobs(t *testing.T) {
 			t.Errorf("one job: %+v\nseveral: %+v", results[0], r)
 		}
 	}
-	for _, args := range []string{"--states --strategy holds", "--strategy exhaustive --depth 1"} {
+	for _, args := range []string{"--states --strategy holds", "--coverage", "--strategy exhaustive --depth 1"} {
 		_, out, _ := volsim(t.Context(), append([]string{"explore", "two-claims-two-volumes", "--json", "--count", "20"}, strings.Fields(args)...)...)
 		if !strings.Contains(out, `"jobs":1,`) {
 			t.Errorf("%s: want one job, which counts each state once\n%s", args, out)
+		}
+	}
+}
+
+// TestExploreSaysWhatWasExercised checks the table of --coverage, --corpus, and what never held.
+func TestExploreSaysWhatWasExercised(t *testing.T) {
+	dir := t.TempDir()
+	explore := []string{"explore", "two-claims-two-volumes", "--count", "60", "--quiet", "--coverage", "--corpus", dir}
+	status, out, _ := volsim(t.Context(), explore...)
+	if status != 0 || !strings.Contains(out, "\nCOMPONENT ") || !strings.Contains(out, "update persistentvolumeclaims") {
+		t.Errorf("status %d:\n%s", status, out)
+	}
+	if files, err := filepath.Glob(filepath.Join(dir, "*.txt")); err != nil || len(files) == 0 {
+		t.Errorf("the corpus is empty: %v", err)
+	}
+	_, out, _ = volsim(t.Context(), append(explore, "--json")...)
+	if !strings.Contains(out, `"stale":"persistentvolumes"`) || !strings.Contains(out, `"jobs":1,`) {
+		t.Errorf("JSON:\n%s", out)
+	}
+	for _, tt := range []struct {
+		header string
+		status int
+		says   string
+	}{
+		{"sometimes: a node is lost\n", 1, "\nnever reached: a node is lost\n"},
+		{"", 0, ": no failure"},
+	} {
+		file := writeTemp(t, "named.txt", tt.header+"components: pvcontroller\nuser alice\n  create volume disk 1Gi\n")
+		if status, out, _ := volsim(t.Context(), "explore", file, "--count", "5", "--quiet"); status != tt.status || !strings.Contains(out, tt.says) {
+			t.Errorf("%q: status %d:\n%s", tt.header, status, out)
 		}
 	}
 }

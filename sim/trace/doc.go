@@ -15,6 +15,8 @@
 // A record of an API write keeps the object before and after it. Both are immutable. [Describe] can
 // therefore say later, in words, what the write meant; recording itself costs nothing more.
 //
+// [Sometimes] and [Reachable] note in the log whether a condition held that should hold in some run.
+//
 // # What it does not do
 //
 // Package sim/trace/picture draws traces, package sim replays schedules, and package
