@@ -4,12 +4,20 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"hash"
+	"hash/fnv"
+	"io"
+	"os"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/internal/testcheck"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // wholeTable makes TestTable measure all of its rows; see make explore-table.
@@ -36,12 +44,25 @@ func TestTable(t *testing.T) {
 		if !*wholeTable {
 			worlds, count = worlds[:1], 50
 		}
-		fmt.Printf("%-24s %-10s %9s %8s %9s %8s\n", "world", "strategy", "schedules", "states", "histories", "seconds")
+		fmt.Printf("%-24s %-10s %9s %8s %8s %9s %8s\n", "world", "strategy", "schedules", "orders", "states", "histories", "seconds")
 		for _, name := range worlds {
 			for _, cfg := range tableStrategies {
 				worldRow(t, name, cfg, count)
 			}
 		}
+	})
+	t.Run("README", func(t *testing.T) {
+		text, err := os.ReadFile("../README.md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		claim := regexp.MustCompile(`explore (\S+) --strategy holds --depth 2\n +(\d+ schedules, \d+ histories), .*, (\d+ steps)`).FindSubmatch(text)
+		if claim == nil {
+			t.Fatal("the README has no search with two holds")
+		}
+		r := worldRow(t, string(claim[1]), explore.Config{Strategy: explore.Holds, Depth: 2}, explore.SchedulesMax)
+		testcheck.Equal(t, "README", fmt.Sprintf("%s, %s", claim[2], claim[3]),
+			fmt.Sprintf("%d schedules, %d histories, %d steps", r.Schedules, r.Histories, r.Steps))
 	})
 	t.Run("mutants that depend on the order", func(t *testing.T) {
 		rows, seeds, count := orderMutants(), 20, 600
@@ -68,8 +89,37 @@ func mutantHead(mutants, seeds, count int) {
 	fmt.Printf("%d mutants, %d seeds, at most %d schedules\n%-10s %7s %5s %6s %9s\n", mutants, seeds, count, "strategy", "median", "p95", "worst", "not found")
 }
 
+// An orderCounter counts the different orders of events: the traces of a search.
+type orderCounter struct {
+	seen    map[uint64]bool
+	current hash.Hash64 // of the run so far
+}
+
+func (o *orderCounter) watch(c *cluster.Cluster) {
+	o.end()
+	sum := fnv.New64a()
+	o.current = sum
+	c.Trace().Watch(func(r trace.Record) { io.WriteString(sum, r.String()) })
+}
+
+// end adds the current run.
+func (o *orderCounter) end() {
+	if o.seen == nil {
+		o.seen = map[uint64]bool{}
+	}
+	if o.current != nil {
+		o.seen[o.current.Sum64()] = true
+	}
+	o.current = nil
+}
+
+func (o *orderCounter) count() int {
+	o.end()
+	return len(o.seen)
+}
+
 // worldRow searches a world.
-func worldRow(t *testing.T, name string, cfg explore.Config, count int) {
+func worldRow(t *testing.T, name string, cfg explore.Config, count int) explore.Report {
 	t.Helper()
 	s, err := scenario.Find(name)
 	if err != nil {
@@ -83,14 +133,17 @@ func worldRow(t *testing.T, name string, cfg explore.Config, count int) {
 	}
 	seconds := time.Since(begin).Seconds()
 	cfg.States = true
+	var orders orderCounter
+	cfg.Watch = orders.watch
 	counted, err := explore.Search(t.Context(), s, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Printf("%-24s %-10s %9d %8d %9d %8.2f\n", name, cfg.Strategy, r.Schedules, counted.States, r.Histories, seconds)
+	fmt.Printf("%-24s %-10s %9d %8d %8d %9d %8.2f\n", name, cfg.Strategy, r.Schedules, orders.count(), counted.States, r.Histories, seconds)
 	if r.Histories < 2 || r.Histories > r.Schedules {
 		t.Errorf("%d histories in %d schedules", r.Histories, r.Schedules)
 	}
+	return r
 }
 
 // orderMutants returns the mutants that the default order does not show, and no fault is needed for.
