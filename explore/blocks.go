@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/explore/scenario"
 )
 
 // A blockOrder leaves out orders that differ only in when a process makes its local steps. A step is
@@ -18,7 +18,7 @@ import (
 // The local steps that are followed by none of their process are trailing: they are made when all others
 // have been made that can be made at that time, process by process.
 //
-// Nothing reads API events, so they are written at once.
+// Nothing reads API events (see resourceEvents), so they are written at once.
 //
 // Upstream: none; R. Lipton, "Reduction: A Method of Proving Properties of Parallel Programs" (1975).
 type blockOrder struct {
@@ -117,6 +117,23 @@ func (b *blockOrder) number(state uint64) uint64 {
 	return state
 }
 
+// allowsBlocks reports whether no event of a scenario's users depends on what caches have taken in: local
+// steps cannot be made after such an event.
+func allowsBlocks(s *scenario.Scenario) bool {
+	for _, u := range s.Users {
+		if u.Script != nil {
+			return false
+		}
+		for _, a := range u.Acts {
+			words := strings.Fields(a.String())
+			if words[0] == "let" && !slices.Contains([]string{crashEvent, "stop", "start", "replicate", "retire"}, words[1]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // hash returns a number for what the step is, and what it uses.
 func (s step) hash() uint64 {
 	n := mix(0, s.id.task)
@@ -142,11 +159,6 @@ func delivers(id stepID) bool { return strings.HasPrefix(id.task, id.process+"/c
 
 // writesEvents reports whether the step is one of an event recorder.
 func writesEvents(id stepID) bool { return strings.HasSuffix(id.task, "/"+resourceEvents) }
-
-// readsEvents reports whether a process has a cache of API events.
-func readsEvents(host *sim.Stepped) bool {
-	return slices.ContainsFunc(host.Tasks(), func(task string) bool { return strings.HasSuffix(task, "/cache "+resourceEvents) })
-}
 
 // keep returns the steps for which a condition holds.
 func keep(all []stepID, holds func(stepID) bool) []stepID {

@@ -24,7 +24,7 @@ import (
 //   - of each queue, its keys;
 //   - of each task in flight, the call at which it is suspended, and what it has read since it began;
 //   - of each process, what it keeps in memory. If it does not say (see sim.Process.Remembers), all that
-//     its tasks have read counts, in order;
+//     its tasks have read counts, in order, as it does if there are interceptors;
 //   - of the devices, the calls that changed them, in order.
 //
 // A resourceVersion is numbered by what it means: the content of the object, and whether it has been
@@ -44,10 +44,12 @@ type knowledge struct {
 	devices   uint64
 	objectSum uint64
 
+	between bool   // interceptors may remember what processes have read
 	step    int    // that runs
 	task    string // that runs
 	process string
 	enqueue bool // the step is a delivery whose handlers only enqueue
+	events  bool // the last step had an event of the world, such as a crash
 }
 
 // A version is an object as it was after one of its writes.
@@ -102,8 +104,33 @@ func (k *knowledge) findCaches() {
 	}
 }
 
+// emptyCaches is a StateWriter that empties the caches that have not listed since their process began.
+type emptyCaches struct{ k *knowledge }
+
+// Part empties a cache: a part of that name says that it has not listed.
+func (e emptyCaches) Part(process, name string) {
+	if cache := e.k.caches[process+"/"+name]; cache != nil {
+		cache.position = 0
+		clear(cache.objects)
+	}
+}
+
+// Text does nothing.
+func (emptyCaches) Text(string) {}
+
+// Version does nothing.
+func (emptyCaches) Version(string, string) {}
+
+// Unknown does nothing.
+func (emptyCaches) Unknown() {}
+
 // begin says that a task makes a step.
 func (k *knowledge) begin(step int, t *sim.Task) {
+	if k.events {
+		k.events = false
+		k.findCaches()
+		k.host.WriteState(emptyCaches{k})
+	}
 	k.step, k.task, k.process = step, t.Name(), t.Process()
 	_, name, _ := strings.Cut(k.task, "/")
 	k.enqueue = strings.HasPrefix(name, "cache ")
@@ -243,7 +270,7 @@ func (k *knowledge) record(r trace.Record) {
 		k.learn(what ^ k.devices)
 	case trace.KindEvent:
 		k.devices = finish(k.devices*31 + mix(mix(0, r.Verb), r.Object))
-		k.findCaches()
+		k.events = true
 	case trace.KindWork, trace.KindTimer, trace.KindWait, trace.KindSleep:
 		k.learn(mix(mix(0, r.Verb), r.Object+r.Detail))
 	}
@@ -288,6 +315,11 @@ func (k *knowledge) number() uint64 {
 	k.host.WriteState(&w)
 	w.end()
 	sum := w.sum + k.objectSum + finish(k.devices) + finish(uint64(k.host.Now().UnixNano()))
+	if k.between {
+		for process, read := range k.opaque {
+			sum += mix(read, process)
+		}
+	}
 	for task, cache := range k.caches {
 		log := k.logs[cache.resource]
 		n := uint64(0)

@@ -41,7 +41,7 @@ const (
 
 // newOrders returns the search that exhaustive runs.
 func newOrders(e *search, kind mishap) *orders {
-	return &orders{search: e, parts: newParts(), visited: map[uint64]uint32{}, mishap: kind, blocks: kind != otherEvent}
+	return &orders{search: e, parts: newParts(), visited: map[uint64]uint32{}, mishap: kind, blocks: kind != otherEvent && allowsBlocks(e.scenario)}
 }
 
 // isEmpty reports whether no run needs to be made, since the search has no mishap of the kind.
@@ -187,6 +187,8 @@ func (r *ordering) watch(c *cluster.Cluster) {
 	r.host = c.Host().(*sim.Stepped)
 	if r.visited != nil {
 		r.know = newKnowledge(c)
+		between := r.scenario.Interceptors
+		r.know.between = between.Client != nil || between.Driver != nil || between.FS != nil || between.Plugin != nil
 	}
 }
 
