@@ -138,7 +138,7 @@ func (k *knowledge) begin(step int, t *sim.Task) {
 		delete(k.tasks, k.task)
 	}
 	if !k.enqueue {
-		k.learn(mix(0, k.task))
+		k.learn(mix(0, k.named(k.task)))
 	}
 }
 
@@ -161,7 +161,7 @@ func (k *knowledge) learn(what uint64, versions ...version) {
 func (k *knowledge) Access(a sim.Access) {
 	if a.Part == sim.MemoryPart && k.enqueue { // a delivery that uses memory
 		k.enqueue = false
-		k.learn(mix(0, k.task))
+		k.learn(mix(0, k.named(k.task)))
 	}
 	if a.Kind != sim.AccessRead || !strings.HasPrefix(a.Part, "cache ") {
 		return
@@ -172,6 +172,7 @@ func (k *knowledge) Access(a sim.Access) {
 		return
 	}
 	if one {
+		key = k.named(key)
 		v := cache.objects[key]
 		k.learn(mix(v.content, key), v)
 		return
@@ -187,7 +188,7 @@ func (k *knowledge) commit(e fake.Commit) {
 	if e.Resource == resourceEvents {
 		return
 	}
-	name := objectOf(e)
+	name := k.named(objectOf(e))
 	o := k.objects[name]
 	if o == nil {
 		o = &objectVersions{latest: version{object: name}}
@@ -227,17 +228,29 @@ func (k *knowledge) contentOf(obj fake.Object) uint64 {
 		}
 		return strconv.FormatUint(k.revisions[version].content, 10) // of another object
 	})
-	for _, u := range k.uids {
-		words = strings.ReplaceAll(words, u.uid, u.name)
-	}
-	return mix(0, words)
+	return mix(0, k.named(words))
 }
+
+// named returns a text with the names of objects instead of their UIDs.
+func (k *knowledge) named(text string) string {
+	if len(text) < uidLen {
+		return text
+	}
+	for _, u := range k.uids {
+		text = strings.ReplaceAll(text, u.uid, u.name)
+	}
+	return text
+}
+
+// uidLen is the length of a UID.
+const uidLen = 36
 
 // record notes what the running task does.
 func (k *knowledge) record(r trace.Record) {
 	if r.HostStep != k.step {
 		return
 	}
+	r.Object = k.named(r.Object)
 	resource, name, _ := strings.Cut(r.Object, "/")
 	switch r.Kind {
 	case trace.KindDeliver:
@@ -272,7 +285,7 @@ func (k *knowledge) record(r trace.Record) {
 		k.devices = finish(k.devices*31 + mix(mix(0, r.Verb), r.Object))
 		k.events = true
 	case trace.KindWork, trace.KindTimer, trace.KindWait, trace.KindSleep:
-		k.learn(mix(mix(0, r.Verb), r.Object+r.Detail))
+		k.learn(mix(mix(0, r.Verb), r.Object+k.named(r.Detail)))
 	}
 }
 
@@ -358,7 +371,7 @@ func (w *stateSum) end() {
 // Part begins a part. That of a task in flight includes what it has read.
 func (w *stateSum) Part(process, name string) {
 	w.end()
-	w.process, w.part, w.open = process, mix(mix(0, process), name), true
+	w.process, w.part, w.open = process, mix(mix(0, process), w.named(name)), true
 	if task, in := strings.CutPrefix(name, "task "); in {
 		if task != "" {
 			task = "/" + task
@@ -374,10 +387,7 @@ func (w *stateSum) Part(process, name string) {
 
 // Text adds a word.
 func (w *stateSum) Text(word string) {
-	for _, u := range w.uids {
-		word = strings.ReplaceAll(word, u.uid, u.name)
-	}
-	w.part = mix(w.part, word)
+	w.part = mix(w.part, w.named(word))
 }
 
 // Unknown adds all that the process has read, in order.
@@ -385,5 +395,5 @@ func (w *stateSum) Unknown() { w.part = finish(w.part + w.opaque[w.process]) }
 
 // Version adds an object.
 func (w *stateSum) Version(object, resourceVersion string) {
-	w.part = mix(w.part^w.meaning(w.revisions[resourceVersion]), object)
+	w.part = mix(w.part^w.meaning(w.revisions[resourceVersion]), w.named(object))
 }
