@@ -24,7 +24,7 @@ import (
 //   - of each queue, its keys;
 //   - of each task in flight, the call at which it is suspended, and what it has read since it began;
 //   - of each process, what it keeps in memory. If it does not say (see sim.Process.Remembers), all that
-//     its tasks have read counts, in order, as it does if there are interceptors;
+//     its tasks have read counts, in order. If there are interceptors, so do its requests;
 //   - of the devices, the calls that changed them, in order.
 //
 // A resourceVersion is numbered by what it means: the content of the object, and whether it has been
@@ -44,7 +44,9 @@ type knowledge struct {
 	devices   uint64
 	objectSum uint64
 
-	between bool   // interceptors may remember what processes have read
+	between bool              // interceptors may remember the requests of processes
+	asked   map[string]uint64 // by process: its requests, if between
+
 	step    int    // that runs
 	task    string // that runs
 	process string
@@ -86,7 +88,7 @@ func newKnowledge(c *cluster.Cluster) *knowledge {
 	k := &knowledge{
 		cluster: c, host: c.Host().(*sim.Stepped),
 		objects: map[string]*objectVersions{}, logs: map[string][]version{}, revisions: map[string]version{},
-		caches: map[string]*cacheKnowledge{}, tasks: map[string]*taskKnowledge{}, opaque: map[string]uint64{},
+		caches: map[string]*cacheKnowledge{}, tasks: map[string]*taskKnowledge{}, opaque: map[string]uint64{}, asked: map[string]uint64{},
 	}
 	c.Server().OnCommit(k.commit)
 	c.Trace().Watch(k.record)
@@ -252,6 +254,10 @@ func (k *knowledge) record(r trace.Record) {
 	}
 	r.Object = k.named(r.Object)
 	resource, name, _ := strings.Cut(r.Object, "/")
+	if k.between && resource != resourceEvents && (r.Kind == trace.KindAPI || r.Kind == trace.KindDriver) {
+		v := k.revisions[versionOf(r)]
+		k.asked[k.process] = mix(mix(k.asked[k.process]*31+finish(v.content)+uint64(v.ordinal), r.Verb), r.Object)
+	}
 	switch r.Kind {
 	case trace.KindDeliver:
 		k.deliver(r, resource, name)
@@ -329,8 +335,8 @@ func (k *knowledge) number() uint64 {
 	w.end()
 	sum := w.sum + k.objectSum + finish(k.devices) + finish(uint64(k.host.Now().UnixNano()))
 	if k.between {
-		for process, read := range k.opaque {
-			sum += mix(read, process)
+		for process, asked := range k.asked {
+			sum += mix(asked, process)
 		}
 	}
 	for task, cache := range k.caches {
