@@ -16,17 +16,17 @@ func (e *search) exhaustive(bound int) error {
 	if bound > 0 {
 		return e.exhaust(bound, map[uint64]int{}, false)
 	}
-	all := &orders{search: e, parts: newParts(), visited: map[uint64][]stepID{}}
-	if err := all.all(); err != nil {
+	if err := newOrders(e, noMishap).all(); err != nil {
 		return err
 	}
 	e.report.Complete = "no failure in any order of events"
 	if len(e.faultSpecs) == 0 && !e.cfg.Restarts {
 		return nil
 	}
-	all.mishaps, all.visited = true, map[uint64][]stepID{}
-	if err := all.all(); err != nil {
-		return err
+	for _, kind := range []mishap{faultOrCrash, otherEvent} {
+		if err := newOrders(e, kind).all(); err != nil {
+			return err
+		}
 	}
 	e.report.Complete = fmt.Sprintf("no failure in any order of events, also with one of %s anywhere", e.mishaps())
 	return nil

@@ -81,6 +81,7 @@ type observer struct {
 	parts   *parts
 	current footprint // of the step that runs
 	step    int       // its number; 0: none
+	outside bool      // it uses more than what its process keeps in memory
 
 	writes   []fake.Commit     // of the request that runs
 	versions map[string]int    // by object: its writes in this run
@@ -97,22 +98,29 @@ func (o *observer) watch(c *cluster.Cluster) {
 	c.Trace().Watch(o.record)
 }
 
-// begin begins a step and returns the footprint of the one before.
-func (o *observer) begin(step int) footprint {
+// begin begins a step. It returns the footprint of the one before, and whether that was local.
+func (o *observer) begin(step int) (uses footprint, local bool) {
 	o.addWrites()
-	return o.end(step)
+	local = !o.outside
+	return o.end(step), local
 }
 
 // end returns the footprint of the last step, and the one of the next begins.
 func (o *observer) end(next int) footprint {
 	f := o.current
-	o.current, o.step, o.writes = nil, next, o.writes[:0]
-	o.use("", partAll, sim.AccessRead)
+	o.current, o.step, o.writes, o.outside = nil, next, o.writes[:0], false
+	o.add(part{"", partAll}, sim.AccessRead)
 	return f
 }
 
+// use adds a use of a part that other processes may use or change.
 func (o *observer) use(process, name string, kind sim.AccessKind) {
-	o.current = o.current.add(use{o.parts.number(part{process, name}), kind})
+	o.outside = o.outside || process == ""
+	o.add(part{process, name}, kind)
+}
+
+func (o *observer) add(of part, kind sim.AccessKind) {
+	o.current = o.current.add(use{o.parts.number(of), kind})
 }
 
 // Access adds a use of the memory of a process.
@@ -168,7 +176,7 @@ func (o *observer) record(r trace.Record) {
 			return
 		}
 		o.use(process, task+"/"+name, sim.AccessWrite)
-		o.use("", cmp.Or(o.written[versionOf(r)], versionOf(r)), sim.AccessRead)
+		o.add(part{"", cmp.Or(o.written[versionOf(r)], versionOf(r))}, sim.AccessRead) // which never changes
 	case trace.KindDriver:
 		kind := sim.AccessWrite
 		if r.Read {

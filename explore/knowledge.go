@@ -24,7 +24,7 @@ import (
 //   - of each queue, its keys;
 //   - of each task in flight, the call at which it is suspended, and what it has read since it began;
 //   - of each process, what it keeps in memory. If it does not say (see sim.Process.Remembers), all that
-//     its tasks have read counts, in order;
+//     its tasks have read counts, in order. If there are interceptors, so do its requests;
 //   - of the devices, the calls that changed them, in order.
 //
 // A resourceVersion is numbered by what it means: the content of the object, and whether it has been
@@ -44,10 +44,14 @@ type knowledge struct {
 	devices   uint64
 	objectSum uint64
 
+	between bool              // interceptors may remember the requests of processes
+	asked   map[string]uint64 // by process: its requests, if between
+
 	step    int    // that runs
 	task    string // that runs
 	process string
 	enqueue bool // the step is a delivery whose handlers only enqueue
+	events  bool // the last step had an event of the world, such as a crash
 }
 
 // A version is an object as it was after one of its writes.
@@ -84,7 +88,7 @@ func newKnowledge(c *cluster.Cluster) *knowledge {
 	k := &knowledge{
 		cluster: c, host: c.Host().(*sim.Stepped),
 		objects: map[string]*objectVersions{}, logs: map[string][]version{}, revisions: map[string]version{},
-		caches: map[string]*cacheKnowledge{}, tasks: map[string]*taskKnowledge{}, opaque: map[string]uint64{},
+		caches: map[string]*cacheKnowledge{}, tasks: map[string]*taskKnowledge{}, opaque: map[string]uint64{}, asked: map[string]uint64{},
 	}
 	c.Server().OnCommit(k.commit)
 	c.Trace().Watch(k.record)
@@ -102,8 +106,33 @@ func (k *knowledge) findCaches() {
 	}
 }
 
+// emptyCaches is a StateWriter that empties the caches that have not listed since their process began.
+type emptyCaches struct{ k *knowledge }
+
+// Part empties a cache: a part of that name says that it has not listed.
+func (e emptyCaches) Part(process, name string) {
+	if cache := e.k.caches[process+"/"+name]; cache != nil {
+		cache.position = 0
+		clear(cache.objects)
+	}
+}
+
+// Text does nothing.
+func (emptyCaches) Text(string) {}
+
+// Version does nothing.
+func (emptyCaches) Version(string, string) {}
+
+// Unknown does nothing.
+func (emptyCaches) Unknown() {}
+
 // begin says that a task makes a step.
 func (k *knowledge) begin(step int, t *sim.Task) {
+	if k.events {
+		k.events = false
+		k.findCaches()
+		k.host.WriteState(emptyCaches{k})
+	}
 	k.step, k.task, k.process = step, t.Name(), t.Process()
 	_, name, _ := strings.Cut(k.task, "/")
 	k.enqueue = strings.HasPrefix(name, "cache ")
@@ -111,7 +140,7 @@ func (k *knowledge) begin(step int, t *sim.Task) {
 		delete(k.tasks, k.task)
 	}
 	if !k.enqueue {
-		k.learn(mix(0, k.task))
+		k.learn(mix(0, k.named(k.task)))
 	}
 }
 
@@ -134,7 +163,7 @@ func (k *knowledge) learn(what uint64, versions ...version) {
 func (k *knowledge) Access(a sim.Access) {
 	if a.Part == sim.MemoryPart && k.enqueue { // a delivery that uses memory
 		k.enqueue = false
-		k.learn(mix(0, k.task))
+		k.learn(mix(0, k.named(k.task)))
 	}
 	if a.Kind != sim.AccessRead || !strings.HasPrefix(a.Part, "cache ") {
 		return
@@ -145,6 +174,7 @@ func (k *knowledge) Access(a sim.Access) {
 		return
 	}
 	if one {
+		key = k.named(key)
 		v := cache.objects[key]
 		k.learn(mix(v.content, key), v)
 		return
@@ -160,7 +190,7 @@ func (k *knowledge) commit(e fake.Commit) {
 	if e.Resource == resourceEvents {
 		return
 	}
-	name := objectOf(e)
+	name := k.named(objectOf(e))
 	o := k.objects[name]
 	if o == nil {
 		o = &objectVersions{latest: version{object: name}}
@@ -200,18 +230,34 @@ func (k *knowledge) contentOf(obj fake.Object) uint64 {
 		}
 		return strconv.FormatUint(k.revisions[version].content, 10) // of another object
 	})
-	for _, u := range k.uids {
-		words = strings.ReplaceAll(words, u.uid, u.name)
-	}
-	return mix(0, words)
+	return mix(0, k.named(words))
 }
+
+// named returns a text with the names of objects instead of their UIDs.
+func (k *knowledge) named(text string) string {
+	if len(text) < uidLen {
+		return text
+	}
+	for _, u := range k.uids {
+		text = strings.ReplaceAll(text, u.uid, u.name)
+	}
+	return text
+}
+
+// uidLen is the length of a UID.
+const uidLen = 36
 
 // record notes what the running task does.
 func (k *knowledge) record(r trace.Record) {
 	if r.HostStep != k.step {
 		return
 	}
+	r.Object = k.named(r.Object)
 	resource, name, _ := strings.Cut(r.Object, "/")
+	if k.between && resource != resourceEvents && (r.Kind == trace.KindAPI || r.Kind == trace.KindDriver) {
+		v := k.revisions[versionOf(r)]
+		k.asked[k.process] = mix(mix(k.asked[k.process]*31+finish(v.content)+uint64(v.ordinal), r.Verb), r.Object)
+	}
 	switch r.Kind {
 	case trace.KindDeliver:
 		k.deliver(r, resource, name)
@@ -243,9 +289,9 @@ func (k *knowledge) record(r trace.Record) {
 		k.learn(what ^ k.devices)
 	case trace.KindEvent:
 		k.devices = finish(k.devices*31 + mix(mix(0, r.Verb), r.Object))
-		k.findCaches()
+		k.events = true
 	case trace.KindWork, trace.KindTimer, trace.KindWait, trace.KindSleep:
-		k.learn(mix(mix(0, r.Verb), r.Object+r.Detail))
+		k.learn(mix(mix(0, r.Verb), r.Object+k.named(r.Detail)))
 	}
 }
 
@@ -288,6 +334,11 @@ func (k *knowledge) number() uint64 {
 	k.host.WriteState(&w)
 	w.end()
 	sum := w.sum + k.objectSum + finish(k.devices) + finish(uint64(k.host.Now().UnixNano()))
+	if k.between {
+		for process, asked := range k.asked {
+			sum += mix(asked, process)
+		}
+	}
 	for task, cache := range k.caches {
 		log := k.logs[cache.resource]
 		n := uint64(0)
@@ -326,7 +377,7 @@ func (w *stateSum) end() {
 // Part begins a part. That of a task in flight includes what it has read.
 func (w *stateSum) Part(process, name string) {
 	w.end()
-	w.process, w.part, w.open = process, mix(mix(0, process), name), true
+	w.process, w.part, w.open = process, mix(mix(0, process), w.named(name)), true
 	if task, in := strings.CutPrefix(name, "task "); in {
 		if task != "" {
 			task = "/" + task
@@ -342,10 +393,7 @@ func (w *stateSum) Part(process, name string) {
 
 // Text adds a word.
 func (w *stateSum) Text(word string) {
-	for _, u := range w.uids {
-		word = strings.ReplaceAll(word, u.uid, u.name)
-	}
-	w.part = mix(w.part, word)
+	w.part = mix(w.part, w.named(word))
 }
 
 // Unknown adds all that the process has read, in order.
@@ -353,5 +401,5 @@ func (w *stateSum) Unknown() { w.part = finish(w.part + w.opaque[w.process]) }
 
 // Version adds an object.
 func (w *stateSum) Version(object, resourceVersion string) {
-	w.part = mix(w.part^w.meaning(w.revisions[resourceVersion]), object)
+	w.part = mix(w.part^w.meaning(w.revisions[resourceVersion]), w.named(object))
 }

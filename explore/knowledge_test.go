@@ -27,6 +27,13 @@ func TestEqualNumbersContinueEqually(t *testing.T) {
 		{"volume-given-back", 60},
 		{"provisioned-while-it-goes", 60},
 		{"one-pod-life", 10},
+		{"two-volumes-one-claim", 30},
+		{"claim-names-its-volume", 30},
+		{"volume-deleted-before-claim", 30},
+		{"directory-provisioned", 60},
+		{"directory-claim-recreated", 60},
+		{"directory-deleted-before-claim", 30},
+		{"directory-taken-back", 30},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -121,8 +128,8 @@ func (b *byName) Decide(d *sim.Decision) sim.Move {
 	return sim.Move{Option: best}
 }
 
-// generatedName is a name that is made of a UID.
-var generatedName = regexp.MustCompile(`(pvc|vol|csi)-[0-9a-f-]{16,}`)
+// generatedName is a name that is made of a UID, or the UID in the name of a task.
+var generatedName = regexp.MustCompile(`(pvc|vol|csi)-[0-9a-f-]{16,}|\[[0-9a-f-]{36}\]`)
 
 // continueByName returns what happens after an order of tasks.
 func (e *search) continueByName(t *testing.T, order []string) []string {

@@ -13,6 +13,7 @@ import (
 // continues only the first; see knowledge. Of two steps that do not depend on each other, neither in
 // one order nor in the other, it mostly runs only one order; see footprint. The latter are sleep sets:
 // a step that was run from a state need not be run again after another one that does not depend on it.
+// Local steps of a process are made in blocks; see blockOrder.
 //
 // Upstream: none; P. Godefroid, "Partial-Order Methods for the Verification of Concurrent Systems" (1996).
 type orders struct {
@@ -21,9 +22,38 @@ type orders struct {
 	stack []*branching // of the current run
 	// visited are the states with more than one alternative, with the steps that were asleep there each
 	// time. nil: states are not numbered, and a run ends only if all of its continuations are asleep.
-	visited map[uint64][]stepID
-	mishaps bool // one of the faults or events of the search happens in each run
+	visited map[uint64]uint32 // see stepSets
+	sets    stepSets
+	mishap  mishap
+	blocks  bool // see blockOrder
+	// unreduced makes all steps from each state, also those that are asleep. Tests compare the two.
+	unreduced bool
 }
+
+// A mishap is a kind of those faults and events of a search of which one happens in each run.
+type mishap uint8
+
+const (
+	noMishap mishap = iota
+	faultOrCrash
+	otherEvent // which may depend on what caches have taken in, so that local steps cannot be made later
+)
+
+// newOrders returns the search that exhaustive runs.
+func newOrders(e *search, kind mishap) *orders {
+	return &orders{search: e, parts: newParts(), visited: map[uint64]uint32{}, mishap: kind, blocks: kind != otherEvent && allowsBlocks(e.scenario)}
+}
+
+// isEmpty reports whether no run needs to be made, since the search has no mishap of the kind.
+func (o *orders) isEmpty() bool {
+	return o.mishap == otherEvent && !slices.ContainsFunc(o.faultSpecs, func(r sim.FaultSpec) bool {
+		_, err := sim.ParseFault(r.Name)
+		return err != nil && r.Name != crashEvent
+	})
+}
+
+// crashEvent is the first word of the event that a process crashes.
+const crashEvent = "crash"
 
 // A branching is a state in which steps can be made.
 type branching struct {
@@ -32,15 +62,17 @@ type branching struct {
 	todo    []stepID // to make from here, besides those done
 	done    []step   // that were made from here
 	asleep  []step   // whose continuations were run from an earlier state
+	known   []step   // others that were made from an earlier state, and use the same from here
 }
 
 // A stepID names a step in all runs: a task, and which of the tasks of that name it is; what happens
 // to its call; or an event.
 type stepID struct {
-	task  string
-	which int
-	fault string
-	event string
+	task    string
+	process string
+	which   int
+	fault   string
+	event   string
 }
 
 // isMishap reports whether the step is an event, or its call fails.
@@ -48,8 +80,22 @@ func (s stepID) isMishap() bool { return s.fault+s.event != "" }
 
 // A step is what happens from a state.
 type step struct {
-	id   stepID
-	uses footprint
+	id      stepID
+	uses    footprint
+	local   bool // see blockOrder
+	invalid bool // it is not part of a blockOrder
+}
+
+// wakes reports whether a step that was run from a state must be run again after another one.
+func (o *orders) wakes(asleep, last step) bool {
+	switch {
+	case asleep.id.task == last.id.task || asleep.uses.dependent(last.uses):
+		return true
+	case !o.blocks || !asleep.local || writesEvents(last.id):
+		return false
+	}
+	// The first local step of a block says nothing of the last one.
+	return !last.local || asleep.id.process != last.id.process || delivers(asleep.id) != delivers(last.id)
 }
 
 func (b *branching) isAsleep(id stepID) bool { return hasStep(b.asleep, id) }
@@ -60,6 +106,9 @@ func hasStep(steps []step, id stepID) bool {
 
 // all runs all orders.
 func (o *orders) all() error {
+	if o.isEmpty() {
+		return nil
+	}
 	for {
 		if err := o.next(); err != nil {
 			return err
@@ -126,15 +175,20 @@ type ordering struct {
 	names    map[*sim.Task]stepID
 	counts   map[string]int // by name of a task
 	know     *knowledge     // nil: states are not numbered
-	happened bool           // the mishap
-	deviates bool           // a step was not the first one
+	host     *sim.Stepped
+	block    blockOrder
+	happened bool // the mishap
+	deviates bool // a step was not the first one
 	err      error
 }
 
 func (r *ordering) watch(c *cluster.Cluster) {
 	r.observer.watch(c)
+	r.host = c.Host().(*sim.Stepped)
 	if r.visited != nil {
 		r.know = newKnowledge(c)
+		between := r.scenario.Interceptors
+		r.know.between = between.Client != nil || between.Driver != nil || between.FS != nil || between.Plugin != nil
 	}
 }
 
@@ -148,11 +202,21 @@ func (r *ordering) Access(a sim.Access) {
 
 // Decide makes the step of the stack, or the first one that is left to make.
 func (r *ordering) Decide(d *sim.Decision) sim.Move {
-	uses := r.begin(d.Step())
+	uses, local := r.begin(d.Step())
+	continues := true
 	if r.depth > 0 {
-		r.stack[r.depth-1].last.uses = uses
+		last := &r.stack[r.depth-1].last
+		last.uses, last.local = uses, local
+		continues = !r.blocks || r.block.add(*last)
+		last.invalid = !continues
 	}
 	enabled := r.enabled(d)
+	if r.blocks {
+		enabled = r.block.restrict(enabled, r.host.Now(), func(id stepID) bool { return r.calls(d, id) })
+	}
+	if !continues {
+		enabled = nil
+	}
 	if r.depth < len(r.stack) {
 		if b := r.stack[r.depth]; !slices.Equal(enabled, b.enabled) {
 			r.err = fmt.Errorf("scenario %s: %w: at step %d %v can run, earlier %v", r.scenario.Name, ErrNotDeterministic,
@@ -176,8 +240,9 @@ func (r *ordering) Decide(d *sim.Decision) sim.Move {
 
 // push adds the state to the stack, and reports whether a step is left to make from it.
 func (r *ordering) push(enabled []stepID) bool {
-	b := &branching{enabled: enabled, asleep: r.stillAsleep()}
-	b.todo = slices.DeleteFunc(slices.Clone(enabled), b.isAsleep)
+	b := &branching{enabled: enabled}
+	r.remember(b)
+	b.todo = slices.DeleteFunc(slices.Clone(enabled), func(id stepID) bool { return b.isAsleep(id) || r.isInvalid(b, id) })
 	if r.know != nil && len(enabled) > 1 {
 		r.visit(b)
 	}
@@ -194,36 +259,46 @@ func (r *ordering) push(enabled []stepID) bool {
 
 // visit leaves only those steps to make that were not made from the same state before.
 func (r *ordering) visit(b *branching) {
-	number := r.know.number()
+	number := r.block.number(r.know.number())
 	if r.happened {
 		number = mix(number, "mishap")
 	}
-	skipped, visited := r.visited[number]
+	set, visited := r.visited[number]
+	var skipped []stepID
 	if visited {
-		b.todo = slices.DeleteFunc(b.todo, func(id stepID) bool { return !slices.Contains(skipped, id) })
-		skipped = slices.DeleteFunc(slices.Clone(skipped), func(id stepID) bool { return !b.isAsleep(id) })
+		before := r.sets.steps(set)
+		b.todo = slices.DeleteFunc(b.todo, func(id stepID) bool { return !slices.Contains(before, id) })
+		skipped = keep(before, b.isAsleep)
 	} else {
 		for _, s := range b.asleep {
 			skipped = append(skipped, s.id)
 		}
 	}
-	r.visited[number] = skipped
+	r.visited[number] = r.sets.number(skipped)
 }
 
-// stillAsleep returns the steps whose continuations from the coming state were run before: those that
-// do not depend on the last step, and were asleep or done where it was made.
-func (r *ordering) stillAsleep() []step {
-	if r.depth == 0 {
-		return nil
+// remember sets what is known of the steps from the coming state. Those are asleep whose continuations
+// were run before: they do not depend on the last step, and were asleep or done where it was made.
+func (r *ordering) remember(b *branching) {
+	if r.depth == 0 || r.unreduced {
+		return
 	}
-	b := r.stack[r.depth-1]
-	var all []step
-	for _, s := range slices.Concat(b.asleep, b.done) {
-		if !s.uses.dependent(b.last.uses) && s.id.task != b.last.id.task {
-			all = append(all, s)
+	before := r.stack[r.depth-1]
+	for i, s := range slices.Concat(before.asleep, before.done, before.known) {
+		switch {
+		case s.id.task == before.last.id.task || s.uses.dependent(before.last.uses):
+		case i < len(before.asleep)+len(before.done) && !s.invalid && !r.wakes(s, before.last):
+			b.asleep = append(b.asleep, s)
+		case r.blocks && !hasStep(b.asleep, s.id):
+			b.known = append(b.known, s)
 		}
 	}
-	return all
+}
+
+// isInvalid reports whether a step is known not to be part of the order.
+func (r *ordering) isInvalid(b *branching, id stepID) bool {
+	i := slices.IndexFunc(b.known, func(s step) bool { return s.id == id })
+	return i >= 0 && !r.block.allows(b.known[i])
 }
 
 // enabled returns the steps that can be made: of tasks in the default order, with a fault, and events.
@@ -235,13 +310,15 @@ func (r *ordering) enabled(d *sim.Decision) []stepID {
 		id, known := r.names[t]
 		if !known {
 			r.counts[t.Name()]++
-			id = stepID{task: t.Name(), which: r.counts[t.Name()]}
+			id = stepID{task: t.Name(), process: t.Process(), which: r.counts[t.Name()]}
 			r.names[t] = id
 		}
 		all[i] = id
 	}
-	if r.mishaps && !r.happened {
-		all = r.addFaults(all, d)
+	if r.mishap != noMishap && !r.happened {
+		if r.mishap == faultOrCrash {
+			all = r.addFaults(all, d)
+		}
 		all = r.addEvents(all, d)
 	}
 	return all
@@ -272,11 +349,22 @@ func (r *ordering) addFaults(all []stepID, d *sim.Decision) []stepID {
 func (r *ordering) addEvents(all []stepID, d *sim.Decision) []stepID {
 	for _, event := range d.Events() {
 		verb, of, _ := strings.Cut(event, " ")
-		if r.matchesSpec(verb, of) || verb == "crash" && r.cfg.Restarts {
+		if (verb == crashEvent) == (r.mishap == faultOrCrash) && (r.matchesSpec(verb, of) || verb == crashEvent && r.cfg.Restarts) {
 			all = append(all, stepID{event: event})
 		}
 	}
 	return all
+}
+
+// calls reports whether the step is a request, or one of a user.
+func (r *ordering) calls(d *sim.Decision, id stepID) bool {
+	for i := range d.Len() {
+		if t := d.Task(i); r.names[t] == id {
+			_, calls := t.Pending()
+			return calls || t.IsUser()
+		}
+	}
+	return false
 }
 
 // move returns the move of a step.
@@ -303,7 +391,7 @@ func (r *ordering) finish() {
 		return
 	}
 	if last := &r.stack[r.depth-1].last; last.uses == nil {
-		last.uses = r.end(0)
+		last.uses, last.local = r.begin(0)
 	}
 }
 

@@ -45,7 +45,8 @@ func TestOrdersLoseNothing(t *testing.T) {
 			if err := reduced.all(); err != nil {
 				t.Fatal(err)
 			}
-			pruned := &orders{search: begin(), parts: newParts(), visited: map[uint64][]stepID{}}
+			pruned := newOrders(begin(), noMishap)
+			pruned.blocks = false // see TestBlocksLoseNothing
 			if err := pruned.all(); err != nil {
 				t.Fatal(err)
 			}

@@ -47,12 +47,12 @@ type operations struct {
 	running  map[corev1.UniqueVolumeName]*running
 	retries  *sim.Queue[queueItem] // items in back-off; in the background, since no event announces success
 	waiting  map[queueItem]bool    // items in retries
-	used     bool                  // an operation was started
 }
 
 // A running value is an operation in flight.
 type running struct {
 	item    queueItem
+	uses    []object    // as they were when it began
 	missed  bool        // requested again meanwhile
 	waiting []queueItem // items to queue at its end, in order
 }
@@ -76,9 +76,8 @@ func newOperations(component *sim.Process, panicked func(kind string, about obje
 }
 
 // start runs an operation on an object, unless one of that name runs or this kind is in back-off.
-// item is the object's key.
-func (o *operations) start(kind, name string, item queueItem, about object, run func(ctx context.Context) error) {
-	o.used = true
+// item is the object's key. run uses the object, and others, as they are now.
+func (o *operations) start(kind, name string, item queueItem, about object, run func(ctx context.Context) error, others ...object) {
 	key := corev1.UniqueVolumeName(name)
 	done := func(_ executor.Outcome, err error) {
 		if panicked := (*executor.PanicError)(nil); errors.As(err, &panicked) {
@@ -88,7 +87,7 @@ func (o *operations) start(kind, name string, item queueItem, about object, run 
 	err := o.executor.Start(executor.Operation{Key: executor.Key{Volume: key}, Name: kind, Run: run, Done: done})
 	switch {
 	case err == nil:
-		o.running[key] = &running{item: item}
+		o.running[key] = &running{item: item, uses: append(others, about)}
 	case errors.Is(err, executor.ErrPending):
 		o.running[key].missed = true
 	default:

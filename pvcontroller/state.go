@@ -1,8 +1,14 @@
 package pvcontroller
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/sim"
 )
@@ -31,7 +37,61 @@ func (c *Controller) writeState(w sim.StateWriter) {
 			w.Text("sent " + string(of) + " " + string(about) + " " + c.sent[of][about].text)
 		}
 	}
-	if c.operations != nil && c.operations.used {
+	if c.operations != nil {
+		c.operations.writeState(w)
+		for _, uid := range slices.Sorted(maps.Keys(c.dataDeleted)) {
+			w.Text("data deleted " + string(uid))
+		}
+	}
+	writeUnsaved(w, "unsaved", c.unsaved)
+	writeUnsaved(w, "uncertain", c.uncertain)
+	if len(c.recyclerMessages) > 0 {
+		w.Unknown()
+	}
+}
+
+// writeUnsaved writes volumes that have no PersistentVolume.
+func writeUnsaved(w sim.StateWriter, what string, all map[types.UID]*unsaved) {
+	for _, uid := range slices.Sorted(maps.Keys(all)) {
+		u := all[uid]
+		w.Version(what+" "+keyOf(u.claim), u.claim.ResourceVersion)
+		w.Text(fmt.Sprint(u.tries, u.deleting, u.due.Sub(sim.Epoch), u.options.ReclaimPolicy, u.options.MountOptions,
+			u.options.Parameters, u.options.AllowedTopologies, u.plugin.Name()))
+		if u.options.SelectedNode != nil {
+			w.Version("node", u.options.SelectedNode.ResourceVersion)
+		}
+		if u.volume == nil {
+			continue
+		}
+		volume := u.volume.DeepCopy()
+		if ref := volume.Spec.ClaimRef; ref != nil {
+			ref.ResourceVersion = "" // the claim's
+		}
+		text, err := json.Marshal(volume)
+		if err != nil {
+			w.Unknown()
+		}
+		w.Text(string(text))
+	}
+}
+
+// writeState writes what the operations remember. Failures are not written, since they have times.
+func (o *operations) writeState(w sim.StateWriter) {
+	for _, name := range slices.Sorted(maps.Keys(o.running)) {
+		r := o.running[name]
+		w.Text("operation " + string(name) + " " + r.item.key + " " + strconv.FormatBool(r.missed))
+		for _, used := range r.uses {
+			w.Version("operation "+string(name)+" "+keyOf(used), used.GetResourceVersion())
+		}
+		for _, item := range r.waiting {
+			w.Text("waits " + item.key)
+		}
+	}
+	failed := len(o.waiting) > 0
+	for line := range strings.Lines(o.executor.String()) {
+		failed = failed || !strings.HasSuffix(line, " 0 failures before\n")
+	}
+	if failed {
 		w.Unknown()
 	}
 }

@@ -39,9 +39,10 @@ const (
 )
 
 // HandlersEnqueue says that the event handlers of the process's caches, and the functions of its
-// other deliveries, use no memory of the process but queues, and parts that they name by Touch.
-// Without it, a delivery counts as a use of all of the memory, so that no two deliveries to the process
-// commute.
+// other deliveries, use no memory of the process but queues, and parts that they name by Touch. It
+// also says that the tasks of the process use nothing outside its memory, except by Call, Wait and what
+// they name by TouchWorld. Without it, a delivery counts as a use of all of the memory, so that no two
+// deliveries to the process commute, and each step counts as a use of something outside.
 func (p *Process) HandlersEnqueue() { p.handlersEnqueue = true }
 
 // IsObserved reports whether an AccessObserver decides: callers of Touch need not name parts otherwise.
@@ -73,8 +74,10 @@ func (p *Process) WorkerOf(part, name string, ready func() bool, step func(ctx c
 
 // observeMemory informs the observer of the memory that a step of a task uses.
 func (s *Stepped) observeMemory(t *Task) {
-	delivers := t.class == classDelivery || t.class == classLagging
-	if delivers && t.process.handlersEnqueue {
+	switch {
+	case !t.process.handlersEnqueue:
+		s.observer.Access(Access{"", "outside " + t.process.name, AccessWrite})
+	case t.class == classDelivery || t.class == classLagging:
 		return
 	}
 	s.observer.Access(Access{t.process.name, cmp.Or(t.memory, MemoryPart), AccessWrite})

@@ -52,6 +52,10 @@ func (s *Stepped) WriteState(w StateWriter) {
 func (s *Stepped) writeTask(w StateWriter, t *Task) {
 	switch t.state {
 	case stateIdle:
+		if cache, is := t.source.(interface{ HasSynced() bool }); is && !cache.HasSynced() {
+			w.Part(t.process.name, t.name)
+			w.Text("not synced")
+		}
 		if t.timer == nil || !t.timer.armed {
 			return
 		}
