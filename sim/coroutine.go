@@ -5,15 +5,17 @@ import (
 	"runtime/debug"
 
 	"github.com/volsim/volsim/internal/goroutine"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // A Pool keeps the coroutines of stepped hosts for reuse, so that the next host need not create
-// them or grow their stacks again. The zero value is empty. It is for one goroutine. Close it, or
+// them or grow their stacks again, and logs that are given to it. The zero value is empty. It is for one goroutine. Close it, or
 // the coroutines stay in memory.
 type Pool struct {
 	free    []*coroutine
-	looks   int // number of looks for goroutines that outlive their task
-	counted int // number of works around which goroutines were counted
+	log     *trace.Log // empty; nil: none
+	looks   int        // number of looks for goroutines that outlive their task
+	counted int        // number of works around which goroutines were counted
 }
 
 // Close ends the coroutines and empties the pool.
@@ -22,6 +24,12 @@ func (p *Pool) Close() {
 		co.stop()
 	}
 	p.free = nil
+}
+
+// Reuse gives the log of a closed host to the next host without one. The log must no longer be used.
+func (p *Pool) Reuse(log *trace.Log) {
+	log.Reset()
+	p.log = log
 }
 
 func (p *Pool) get() *coroutine {

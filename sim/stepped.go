@@ -83,9 +83,6 @@ func NewStepped(cfg SteppedConfig) *Stepped {
 	default:
 		s.strategy = chooserStrategy{FIFO{}}
 	}
-	if s.log == nil {
-		s.log = &trace.Log{}
-	}
 	if s.max == 0 {
 		s.max = stepsMax
 	}
@@ -94,6 +91,9 @@ func NewStepped(cfg SteppedConfig) *Stepped {
 	s.pool = cfg.Pool
 	if s.pool == nil {
 		s.pool, s.ownsPool = &Pool{}, true
+	}
+	if s.log == nil {
+		s.log, s.pool.log = cmp.Or(s.pool.log, &trace.Log{}), nil
 	}
 	return s
 }
