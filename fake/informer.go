@@ -21,7 +21,7 @@ import (
 // runs before the host starts, may add handlers and read the cache. HasSynced and the indexer are
 // safe for concurrent use.
 type informer struct {
-	*informercache.Informer
+	informercache.Informer
 
 	server   *Server
 	table    *table
@@ -52,15 +52,20 @@ func cacheTask(resource string) string { return "cache " + resource }
 // newInformer returns a process's informer of a resource.
 func newInformer(s *Server, t *table, of resourceFilter, c *sim.Process) *informer {
 	v := &informer{
-		Informer: informercache.New(t.kind.resource),
-		server:   s, table: t, selector: of.selector, match: of.match, process: c,
+		server: s, table: t, selector: of.selector, match: of.match, process: c,
 	}
+	v.Init(t.kind.resource)
 	v.task = c.DeliverFrom(t.kind.cache, deliveries{v})
-	v.OnRead(v.touch)
+	v.OnRead(reads{v})
 	s.addReader(t, reader{c, v.task})
 	c.GateWorkers(v.HasSynced)
 	return v
 }
+
+// reads are those of an informer's cache.
+type reads struct{ *informer }
+
+func (r reads) ObserveRead(key string) { r.touch(key) }
 
 // touch informs an observer of the world of a read of the cache. Events that do not match are applied
 // with the write, so such a cache is never behind with them.

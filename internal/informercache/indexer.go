@@ -20,13 +20,13 @@ type indexer struct {
 	items    btree.Map[string, any] // guarded by mu
 	indices  map[string]index       // guarded by mu: by name
 	revision string                 // guarded by mu: the latest one
-	onRead   func(key string)       // see Informer.OnRead; nil: nothing
+	observer ReadObserver           // see Informer.OnRead; nil: none
 }
 
 // read reports a read of an object, or with "" of all.
 func (x *indexer) read(key string) {
-	if x.onRead != nil {
-		x.onRead(key)
+	if x.observer != nil {
+		x.observer.ObserveRead(key)
 	}
 }
 
