@@ -181,6 +181,8 @@ func (s *Stepped) SetTime(t time.Time) {
 	}
 }
 
+func (s *Stepped) taskName(process, task string) string { return s.pool.taskName(process, task) }
+
 func (s *Stepped) add(t *Task) {
 	s.nextID++
 	t.id = s.nextID

@@ -67,6 +67,14 @@ type Task struct {
 	goroutines  int         // see otherGoroutines; when its work began; 0: not counted
 }
 
+// fullName returns "process/task", or "process" for a task without a name.
+func fullName(process, task string) string {
+	if task == "" {
+		return process
+	}
+	return process + "/" + task
+}
+
 // isIdleReady reports whether a task between two pieces of work has work.
 func (t *Task) isIdleReady() bool {
 	switch {

@@ -280,10 +280,14 @@ func (x *indexer) GetIndexers() cache.Indexers {
 func (x *indexer) AddIndexers(more cache.Indexers) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(more)) {
-		if _, ok := x.indices[name]; ok || name == cache.NamespaceIndex {
-			return fmt.Errorf("indexer conflict: %s", name)
+	conflict := ""
+	for name := range more {
+		if _, ok := x.indices[name]; (ok || name == cache.NamespaceIndex) && (conflict == "" || name < conflict) {
+			conflict = name
 		}
+	}
+	if conflict != "" {
+		return fmt.Errorf("indexer conflict: %s", conflict)
 	}
 	if x.indices == nil {
 		x.indices = make(map[string]index, len(more))
