@@ -92,7 +92,7 @@ func (s deliveries) Deliver()    { s.step() }
 
 // ready reports whether there is something to deliver. It skips events that the selector does not
 // select, which a server would not send. Changes that do not match are applied here, without
-// calling the handlers.
+// calling the handlers, and wake the process, whose tasks may wait for the state of the cache.
 func (v *informer) ready() bool {
 	if v.failed {
 		return false
@@ -119,6 +119,9 @@ func (v *informer) ready() bool {
 			return true // step fails, too
 		}
 		v.position++
+		if old != nil || obj != nil {
+			v.process.Wake()
+		}
 	}
 	return false
 }

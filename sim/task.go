@@ -54,6 +54,7 @@ type Task struct {
 	id          int // order of registration, the last tie-break
 	state       state
 	isReady     bool // what ready or cond returned last
+	woken       bool // its readiness must be checked again
 	lastRun     int  // step at which it ran last
 	co          *coroutine
 	pendingCall trace.Action
