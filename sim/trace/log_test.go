@@ -159,7 +159,7 @@ func TestBackwardIsTheReverseOfRecords(t *testing.T) {
 	}
 }
 
-func TestResetLogIsLikeANewOne(t *testing.T) {
+func TestResetLogIsEmpty(t *testing.T) {
 	t.Parallel()
 	log := trace.Log{KeepReads: true}
 	watched := 0
