@@ -191,22 +191,23 @@ type Config struct {
 // methods of a live cluster may be called concurrently. Those of a stepped cluster must be called
 // from one goroutine or from its users; see User.
 type Cluster struct {
-	host            sim.Host
-	server          *fake.Server
-	rbac            bool // see fake.Config.RBAC
-	rootCA          string
-	driver          driver       // the devices of Config.Devices, with their driver
-	drivers         []*csiDriver // the CSI drivers
-	controllers     controllers  // of Config.Drivers
-	devicesReason   string
-	devices         Devices
-	interceptors    Interceptors
-	components      []*componentState
-	asleep          map[string][]*componentState // by a resource that wakes them; see wake
-	knownComponents []string                     // names of all components that a control plane can have, without kubelets
-	nodes           []*node
-	machine         hostpath.Machine // the machine of the PersistentVolume controller
-	controlPlane    hostpath.Machine // the machine of the attach/detach controller
+	host                 sim.Host
+	server               *fake.Server
+	rbac                 bool // see fake.Config.RBAC
+	rootCA               string
+	driver               driver       // the devices of Config.Devices, with their driver
+	drivers              []*csiDriver // the CSI drivers
+	controllers          controllers  // of Config.Drivers
+	devicesReason        string
+	devices              Devices
+	interceptors         Interceptors
+	components           []*componentState
+	asleep               map[string][]*componentState // by a resource that wakes them; see wake
+	knownComponents      []string                     // names of all components that a control plane can have, without kubelets
+	nodes                []*node
+	machine              hostpath.Machine // the machine of the PersistentVolume controller
+	hostPathProvisioning bool             // see Config.HostPathProvisioning
+	controlPlane         hostpath.Machine // the machine of the attach/detach controller
 	// controllerDrivers returns, by component, what finds drivers on controlPlane.
 	controllerDrivers map[string]func() *prober.Directory // guarded by mu
 	nfs               *nfs.Servers                        // see NFSExports
@@ -268,7 +269,7 @@ func New(cfg Config) (*Cluster, error) {
 		hasExtra: len(cfg.Extra) > 0, hasVolumeLimit: cfg.VolumesPerNode > 0, selinuxMount: cfg.SELinux, kubeletsAttach: cfg.KubeletsAttach,
 		storageCapacity: cfg.StorageCapacity, nodeLeases: cfg.NodeLeases, nodeGrace: cfg.NodeMonitorGracePeriod,
 		snapshots: cfg.Snapshots, leaderElection: cfg.LeaderElection, sidecarUser: cfg.SidecarUser,
-		containers: cfg.Containers, plugins: cfg.Plugins, realNFS: cfg.RealNFS, controllerDrivers: map[string]func() *prober.Directory{},
+		containers: cfg.Containers, plugins: cfg.Plugins, realNFS: cfg.RealNFS, hostPathProvisioning: cfg.HostPathProvisioning, controllerDrivers: map[string]func() *prober.Directory{},
 	}
 	if c.hasVolumeLimit && kind != Array {
 		return nil, fmt.Errorf("cluster: %d volumes per node: only devices %q have a limit", cfg.VolumesPerNode, Array)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,6 +19,7 @@ import (
 	"github.com/volsim/volsim/controllers/rootca"
 	"github.com/volsim/volsim/controllers/serviceaccount"
 	"github.com/volsim/volsim/controllers/vacprotection"
+	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/recycler"
 	"github.com/volsim/volsim/plugins"
 	"github.com/volsim/volsim/plugins/csi"
@@ -44,14 +46,19 @@ func (c *Cluster) assemble(cfg Config) error {
 	if err != nil {
 		return err
 	}
-	components := slices.Concat(storageComponents(&hostPathDisk{c.machine, cfg.HostPathProvisioning}),
+	groups := [][]recipe{
+		storageComponents(),
 		schedulerComponents(configuration, extenders),
 		c.sidecarComponents(), c.snapshotComponents(), clusterComponents(c.rootCA), workloadComponents(),
-		nodeComponents(c.hasNode), policyComponents(), c.accessComponents())
-	for _, p := range components {
-		c.knownComponents = append(c.knownComponents, p.name)
-		if err := c.addComponent(cfg, p); err != nil {
-			return err
+		nodeComponents(c.hasNode), policyComponents(), c.accessComponents(),
+	}
+	c.knownComponents = make([]string, 0, knownMin)
+	for _, group := range groups {
+		for _, p := range group {
+			c.knownComponents = append(c.knownComponents, p.name)
+			if err := c.addComponent(cfg, p); err != nil {
+				return err
+			}
 		}
 	}
 	for _, n := range c.nodes {
@@ -83,11 +90,14 @@ func (c *Cluster) assemble(cfg Config) error {
 		if !slices.ContainsFunc(c.components, func(p *componentState) bool {
 			return cfg.includes(p.name) && (p.name == name || strings.HasPrefix(p.name, name+"("))
 		}) {
-			return fmt.Errorf("%w %q (have %s, kubelet)", ErrUnknownComponent, name, componentNames(components))
+			return fmt.Errorf("%w %q (have %s, kubelet)", ErrUnknownComponent, name, strings.Join(c.knownComponents, ", "))
 		}
 	}
 	return nil
 }
+
+// knownMin is the usual number of components that a control plane can have.
+const knownMin = 32
 
 // sidecarComponents returns the sidecars of all drivers.
 func (c *Cluster) sidecarComponents() []recipe {
@@ -124,19 +134,10 @@ func componentNames(recipes []recipe) string {
 	return strings.Join(words, ", ")
 }
 
-// A hostPathDisk is the disk of the machine on which the PersistentVolume controller runs.
-type hostPathDisk struct {
-	machine      hostpath.Machine
-	provisioning bool // the controller provisions directories there
-}
-
-// storageComponents returns the storage controllers of kube-controller-manager. If own is nil, they
-// have no access to the disk of the machine they run on.
-func storageComponents(own *hostPathDisk) []recipe {
+// storageComponents returns the storage controllers of kube-controller-manager. Worlds share them.
+var storageComponents = sync.OnceValue(func() []recipe {
 	return []recipe{
-		{name: "pvcontroller", replaces: "persistentvolume-binder-controller", start: func(p ComponentContext) error {
-			return startPVController(p, own)
-		}},
+		{name: "pvcontroller", replaces: "persistentvolume-binder-controller", start: startPVController},
 		{name: "pvprotection", replaces: "persistentvolume-protection-controller", start: func(p ComponentContext) error {
 			pvprotection.New(pvprotection.Config{Process: p.Process, Client: p.clientWithoutCopies(), Informers: p.Informers})
 			return nil
@@ -166,20 +167,20 @@ func storageComponents(own *hostPathDisk) []recipe {
 			},
 		},
 	}
-}
+})
 
 // startPVController starts the PersistentVolume controller with those plugins of
-// kube-controller-manager that provision, delete or recycle volumes. If own is nil, host-path
-// directories are only recycled, by pods: none is created or deleted.
+// kube-controller-manager that provision, delete or recycle volumes. Against a real server it has no
+// access to the disk of its machine: host-path directories are only recycled, by pods.
 //
 // Upstream: cmd/kube-controller-manager/app ProbeProvisionableRecyclableVolumePlugins (v1.36).
-func startPVController(p ComponentContext, own *hostPathDisk) error {
+func startPVController(p ComponentContext) error {
 	scrubber := recycler.New(recycler.Config{
 		Process: p.Process, Client: p.Client,
 		Pods: p.Informers.Core().V1().Pods(),
 	})
 	var directories plugins.Plugin
-	if own == nil {
+	if p.cluster == nil {
 		plugin := hostpath.New(hostpath.Config{Caller: p.Process, Recycler: scrubber})
 		directories = struct {
 			plugins.Plugin
@@ -187,7 +188,7 @@ func startPVController(p ComponentContext, own *hostPathDisk) error {
 		}{plugin, plugin}
 	} else {
 		directories = hostpath.New(hostpath.Config{
-			Caller: p.Process, Machine: own.machine, Recycler: scrubber, Provisioning: own.provisioning,
+			Caller: p.Process, Machine: p.cluster.machine, Recycler: scrubber, Provisioning: p.cluster.hostPathProvisioning,
 		})
 	}
 	further, err := p.userPlugins(PluginHost{})
@@ -250,6 +251,16 @@ func startExpand(p ComponentContext) error {
 // clusterComponents returns the components that fill and empty namespaces. Their filters keep them
 // from adding steps when they have nothing to do.
 func clusterComponents(rootCA string) []recipe {
+	if rootCA == fake.NoRootCA {
+		return usualClusterComponents()
+	}
+	return newClusterComponents(rootCA)
+}
+
+// usualClusterComponents are those without a root certificate. Worlds share them.
+var usualClusterComponents = sync.OnceValue(func() []recipe { return newClusterComponents(fake.NoRootCA) })
+
+func newClusterComponents(rootCA string) []recipe {
 	return []recipe{
 		{name: "garbagecollector", replaces: "garbage-collector-controller", start: startGarbageCollector},
 		{name: "namespace", replaces: "namespace-controller", filters: namespaceFilters, start: startNamespace},

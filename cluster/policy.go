@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"sync"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
 
@@ -10,7 +12,7 @@ import (
 )
 
 // policyComponents returns the controllers of quotas and disruption budgets.
-func policyComponents() []recipe {
+var policyComponents = sync.OnceValue(func() []recipe {
 	return []recipe{
 		{
 			name: "resourcequota", replaces: "resourcequota-controller",
@@ -21,7 +23,7 @@ func policyComponents() []recipe {
 			filters: disruptionFilters, wakes: disruptionWakes, start: startDisruption,
 		},
 	}
-}
+})
 
 func startResourceQuota(p ComponentContext) error {
 	client, err := p.metadataClient()

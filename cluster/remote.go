@@ -27,7 +27,7 @@ type RemoteComponent struct {
 // RemoteComponents returns the components that can run against a real API server, in starting
 // order.
 func RemoteComponents() []RemoteComponent {
-	storage := storageComponents(nil)
+	storage := storageComponents()
 	var all []RemoteComponent
 	for i, p := range remoteCapable("", schedulerComponents(nil, nil)) {
 		all = append(all, RemoteComponent{Name: p.name, Replaces: p.replaces, Storage: i < len(storage)})
@@ -38,7 +38,7 @@ func RemoteComponents() []RemoteComponent {
 // remoteCapable returns the components that need nothing but an API server. scheduling are those of the
 // scheduler.
 func remoteCapable(rootCA string, scheduling []recipe) []recipe {
-	return slices.Concat(storageComponents(nil), scheduling, clusterComponents(rootCA),
+	return slices.Concat(storageComponents(), scheduling, clusterComponents(rootCA),
 		workloadComponents(), nodeComponents(nil), policyComponents(), []recipe{snapshotController()})
 }
 
@@ -107,7 +107,7 @@ func (r *Remote) schedulerComponents(localStorage bool) []recipe {
 func selectComponents(wanted []string, rootCA string, scheduling []recipe) ([]recipe, error) {
 	all := remoteCapable(rootCA, scheduling)
 	if wanted == nil {
-		return storageComponents(nil), nil
+		return storageComponents(), nil
 	}
 	for _, name := range wanted {
 		if !slices.ContainsFunc(all, func(p recipe) bool { return p.name == name }) {

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"sync"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,7 +19,7 @@ import (
 )
 
 // workloadComponents returns the controllers that create pods.
-func workloadComponents() []recipe {
+var workloadComponents = sync.OnceValue(func() []recipe {
 	return []recipe{
 		{
 			name: "statefulset", replaces: "statefulset-controller",
@@ -86,7 +88,7 @@ func workloadComponents() []recipe {
 			},
 		},
 	}
-}
+})
 
 var statefulSetWakes = []wake{{resource: "statefulsets"}}
 

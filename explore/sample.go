@@ -29,10 +29,16 @@ func (e *search) drawOne(strategy Strategy, seed uint64) error {
 		return err
 	}
 	r, err := e.run(recording)
-	if err != nil || !e.failed(r) {
+	if err != nil {
 		return err
 	}
-	return e.found(recording.Schedule, r)
+	if e.failed(r) {
+		return e.found(recording.Schedule, r)
+	}
+	if e.cfg.Watch == nil {
+		e.pool.Reuse(r.Trace)
+	}
+	return nil
 }
 
 // newStrategy returns the strategy of a seed. Which faults are possible at all is drawn, too: a

@@ -21,7 +21,7 @@ import (
 // runs before the host starts, may add handlers and read the cache. HasSynced and the indexer are
 // safe for concurrent use.
 type informer struct {
-	*informercache.Informer
+	informercache.Informer
 
 	server   *Server
 	table    *table
@@ -52,15 +52,20 @@ func cacheTask(resource string) string { return "cache " + resource }
 // newInformer returns a process's informer of a resource.
 func newInformer(s *Server, t *table, of resourceFilter, c *sim.Process) *informer {
 	v := &informer{
-		Informer: informercache.New(t.kind.resource),
-		server:   s, table: t, selector: of.selector, match: of.match, process: c,
+		server: s, table: t, selector: of.selector, match: of.match, process: c,
 	}
+	v.Init(t.kind.resource)
 	v.task = c.DeliverFrom(t.kind.cache, deliveries{v})
-	v.OnRead(v.touch)
+	v.OnRead(reads{v})
 	s.addReader(t, reader{c, v.task})
 	c.GateWorkers(v.HasSynced)
 	return v
 }
+
+// reads are those of an informer's cache.
+type reads struct{ *informer }
+
+func (r reads) ObserveRead(key string) { r.touch(key) }
 
 // touch informs an observer of the world of a read of the cache. Events that do not match are applied
 // with the write, so such a cache is never behind with them.
@@ -87,7 +92,7 @@ func (s deliveries) Deliver()    { s.step() }
 
 // ready reports whether there is something to deliver. It skips events that the selector does not
 // select, which a server would not send. Changes that do not match are applied here, without
-// calling the handlers.
+// calling the handlers, and wake the process, whose tasks may wait for the state of the cache.
 func (v *informer) ready() bool {
 	if v.failed {
 		return false
@@ -114,6 +119,9 @@ func (v *informer) ready() bool {
 			return true // step fails, too
 		}
 		v.position++
+		if old != nil || obj != nil {
+			v.process.Wake()
+		}
 	}
 	return false
 }

@@ -392,3 +392,30 @@ func TestInformerListsAgainAfterBreakWatch(t *testing.T) {
 	expect(t, host.Run(), nil)
 	expect(t, h.take(), []string{"update a n=->2", "delete b unknown"})
 }
+
+// A task may wait for what a cache has, also for a change that causes no step.
+func TestWaitForAChangeWithoutAStep(t *testing.T) {
+	host := sim.NewStepped(sim.SteppedConfig{})
+	defer host.Close()
+	server := fake.NewServer(fake.Config{Now: host.Now})
+	c := host.Process("watcher")
+	informer := server.Informers(c, fake.Filter{
+		Resource: "configmaps", Match: func(_, _ fake.Object) bool { return false },
+	}).Core().V1().ConfigMaps().Informer()
+	has := func() bool {
+		_, has, err := informer.GetIndexer().GetByKey("default/a")
+		return has && err == nil
+	}
+	ended := false
+	c.Spawn("wait", func(context.Context) { ended = c.Wait("a", 0, has) })
+	if err := host.Run(); err != nil || ended || has() {
+		t.Fatalf("error %v, wait ended: %v, cached: %v before the object exists", err, ended, has())
+	}
+	maps := server.Client(host.ExternalCaller()).CoreV1().ConfigMaps("default")
+	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := host.Run(); err != nil || !ended {
+		t.Errorf("error %v, wait ended: %v", err, ended)
+	}
+}

@@ -153,35 +153,6 @@ func (l *eventLog) compact(keep int) {
 
 func (l *eventLog) publish() { l.window.Store(&window{l.events[:cap(l.events)], l.first}) }
 
-// sizeOf returns the approximate size of an object in bytes: that of its encoding.
-func sizeOf(obj Object) int {
-	switch o := obj.(type) {
-	case *CustomObject:
-		return o.ObjectMeta.Size() + sizeOfValue(o.Content)
-	case interface{ Size() int }:
-		return o.Size()
-	}
-	return 0
-}
-
-func sizeOfValue(value any) int {
-	const scalar = 8
-	n := scalar
-	switch v := value.(type) {
-	case string:
-		n += len(v)
-	case []any:
-		for _, elem := range v {
-			n += sizeOfValue(elem)
-		}
-	case map[string]any:
-		for name, elem := range v {
-			n += len(name) + sizeOfValue(elem)
-		}
-	}
-	return n
-}
-
 // closeLog ends the log. A reader at its end gets readTooOld.
 func (t *table) closeLog() {
 	t.log.ended = true

@@ -3,6 +3,8 @@ package fake
 import (
 	"encoding/json"
 	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 const (
@@ -46,4 +48,56 @@ func storable(k *kind, obj Object) (int, error) {
 		return 0, internalError("etcdserver: request is too large")
 	}
 	return measured, nil
+}
+
+// sizeOf returns the approximate size of an object in bytes: that of its encoding.
+func sizeOf(obj Object) int {
+	switch o := obj.(type) {
+	case *CustomObject:
+		return o.ObjectMeta.Size() + sizeOfValue(o.Content)
+	case *corev1.PersistentVolume:
+		bare := *o
+		bare.Spec.Capacity = nil
+		return bare.Size() + sizeOfQuantities(o.Spec.Capacity)
+	case *corev1.PersistentVolumeClaim:
+		bare := *o
+		bare.Spec.Resources, bare.Status.Capacity = corev1.VolumeResourceRequirements{}, nil
+		return bare.Size() + sizeOfQuantities(o.Spec.Resources.Requests) + sizeOfQuantities(o.Spec.Resources.Limits) +
+			sizeOfQuantities(o.Status.Capacity)
+	case *corev1.Node:
+		bare := *o
+		bare.Status.Capacity, bare.Status.Allocatable = nil, nil
+		return bare.Size() + sizeOfQuantities(o.Status.Capacity) + sizeOfQuantities(o.Status.Allocatable)
+	case interface{ Size() int }:
+		return o.Size()
+	}
+	return 0
+}
+
+// sizeOfQuantities returns the approximate size of quantities, without formatting them.
+func sizeOfQuantities(all corev1.ResourceList) int {
+	const quantity = 16
+	n := 0
+	for name := range all {
+		n += len(name) + quantity
+	}
+	return n
+}
+
+func sizeOfValue(value any) int {
+	const scalar = 8
+	n := scalar
+	switch v := value.(type) {
+	case string:
+		n += len(v)
+	case []any:
+		for _, elem := range v {
+			n += sizeOfValue(elem)
+		}
+	case map[string]any:
+		for name, elem := range v {
+			n += len(name) + sizeOfValue(elem)
+		}
+	}
+	return n
 }

@@ -108,7 +108,7 @@ func TestOrderOfTheStore(t *testing.T) {
 			w := newOpsWorld(t, "I34")
 			for _, e := range test.commits {
 				e.Resource = "pods"
-				for _, told := range w.check.commits["pods"] {
+				for _, told := range w.check.commits.of("pods") {
 					told.commit(e)
 				}
 			}

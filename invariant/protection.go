@@ -154,8 +154,7 @@ func (u *users) checkClaim(r trace.Record, before *corev1.PersistentVolumeClaim)
 // podListRevision returns the revision of the list of pods that a task requested when it took up a
 // claim. Without a request it returns the current revision and false.
 func (u *users) podListRevision(r trace.Record, claim *corev1.PersistentVolumeClaim) (int64, bool) {
-	records := u.Log.Records()
-	for _, s := range slices.Backward(records) {
+	for s := range u.Log.Backward() {
 		switch {
 		case startsSync(s, r.Task, claim.Namespace+"/"+claim.Name):
 			return u.API.Revision(), false

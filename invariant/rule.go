@@ -145,12 +145,13 @@ type Checker struct {
 	World
 	others      otherDrivers
 	violations  []*Violation
-	controllers controllers                           // components that have a cache
-	rules       []activeRule                          // all of them
-	waiting     []*subject                            // of rules that have not begun
-	commits     map[string][]*activeRule              // subscribers by resource
-	writes      map[string][]*activeRule              // subscribers by resource
-	actions     map[trace.Kind][]func(r trace.Record) // subscribers by kind of action
+	controllers controllers                            // components that have a cache
+	rules       []activeRule                           // all of them
+	watchers    []watcher                              // room for those of further rules
+	waiting     []*subject                             // of rules that have not begun
+	commits     roster[string, *watcher]               // subscribers by resource
+	writes      roster[string, *watcher]               // subscribers by resource
+	actions     roster[trace.Kind, func(trace.Record)] // subscribers by kind of action
 	rests       []*activeRule
 	own         []ownRule
 	handles     byHandle          // nil: no rule uses it
@@ -169,8 +170,12 @@ type ownRule struct {
 // An activeRule is a rule with its watcher. Worlds share the rule.
 type activeRule struct {
 	*Rule
-	watcher
+	*watcher       // empty until the rule begins
+	later    later // what the rule waits for, until it begins
 }
+
+// waiting is the watcher of a rule that has not begun.
+var waiting watcher
 
 // Watch applies rules to a world. It must be called before the first action that they should
 // observe. It keeps the rules, which must not be changed.
@@ -182,7 +187,8 @@ func Watch(w World, rules ...Rule) *Checker {
 			c.own = append(c.own, ownRule{*r, r.Begin(w)})
 			continue
 		}
-		c.rules = append(c.rules, activeRule{r, r.begin(c)})
+		c.rules = append(c.rules, activeRule{Rule: r})
+		c.begin(&c.rules[len(c.rules)-1], r.begin(c))
 	}
 	c.index()
 	c.waiting = []*subject{&aboutNodes, &aboutWorkloads, &aboutLocalStorage, &aboutAttributes, &aboutSnapshots, &aboutContainers}
@@ -203,8 +209,8 @@ func Watch(w World, rules ...Rule) *Checker {
 		c.meet(e.Resource)
 		c.committing = true
 		defer func() { c.committing = false }()
-		for _, t := range c.commits[e.Resource] {
-			t.watcher.observe(e)
+		for _, t := range c.commits.of(e.Resource) {
+			t.observe(e)
 		}
 		for _, t := range c.own {
 			if t.Commit != nil {
@@ -234,7 +240,7 @@ func (c *Checker) onRecord(r trace.Record) {
 	case trace.KindDeliver:
 		c.controllers.observe(r)
 	}
-	for _, f := range c.actions[r.Kind] {
+	for _, f := range c.actions.of(r.Kind) {
 		f(r)
 	}
 	for _, t := range c.own {
@@ -291,72 +297,34 @@ func (c *Checker) start(s *subject) {
 	c.waiting = slices.DeleteFunc(c.waiting, func(other *subject) bool { return other == s })
 	for i := range c.rules {
 		if t := &c.rules[i]; t.later.subject == s {
-			t.watcher = t.later.begin(c)
+			c.begin(t, t.later.begin(c))
 		}
 	}
 	c.index()
 }
 
-// index builds the lists of subscribers.
-func (c *Checker) index() {
-	if c.commits == nil {
-		c.commits, c.writes = map[string][]*activeRule{}, map[string][]*activeRule{}
-		c.actions = map[trace.Kind][]func(r trace.Record){}
+// begin gives a rule its watcher.
+func (c *Checker) begin(t *activeRule, w watcher) {
+	if w.later.subject != nil {
+		t.watcher, t.later = &waiting, w.later
+		return
 	}
-	truncate(c.commits)
-	truncate(c.writes)
-	truncate(c.actions)
-	c.rests = slices.Grow(c.rests[:0], subscribersMax)
-	for i := range c.rules {
-		t := &c.rules[i]
-		for _, resource := range t.watcher.writes {
-			c.writes[resource] = append(withCapacity(c.writes[resource]), t)
-		}
-		for _, resource := range t.watcher.commits {
-			c.commits[resource] = append(withCapacity(c.commits[resource]), t)
-		}
-		c.subscribe(trace.KindDriver, t.call)
-		c.subscribe(trace.KindDeliver, t.deliver)
-		c.subscribe(trace.KindEvent, t.event)
-		c.subscribe(trace.KindWork, t.work)
-		c.subscribe(trace.KindAPI, t.request)
-		if t.rest != nil || t.settled != nil {
-			c.rests = append(c.rests, t)
-		}
+	if len(c.watchers) == cap(c.watchers) {
+		c.watchers = make([]watcher, 0, watchersMin)
 	}
+	c.watchers = append(c.watchers, w)
+	t.watcher, t.later = &c.watchers[len(c.watchers)-1], later{}
 }
 
-// truncate empties lists and keeps their memory.
-func truncate[K comparable, T any](lists map[K][]T) {
-	for k, list := range lists {
-		lists[k] = list[:0]
-	}
-}
-
-// subscribersMax is the usual maximum number of subscribers of one kind of action.
-const subscribersMax = 16
-
-// withCapacity allocates an empty list for subscribersMax elements.
-func withCapacity[T any](list []T) []T {
-	if list == nil {
-		return make([]T, 0, subscribersMax)
-	}
-	return list
-}
-
-// subscribe subscribes f, if not nil, to actions of a kind.
-func (c *Checker) subscribe(kind trace.Kind, f func(r trace.Record)) {
-	if f != nil {
-		c.actions[kind] = append(withCapacity(c.actions[kind]), f)
-	}
-}
+// watchersMin is the number of watchers that are allocated at once.
+const watchersMin = 32
 
 // onWrite handles a request, if it writes.
 func (c *Checker) onWrite(r trace.Record) {
 	switch r.Verb[0] {
 	case 'c', 'u', 'p', 'd': // create, update, patch, delete, and their subresources
 		resource, _, _ := strings.Cut(r.Object, "/")
-		for _, t := range c.writes[resource] {
+		for _, t := range c.writes.of(resource) {
 			t.write(r)
 		}
 	}

@@ -1,8 +1,6 @@
 package invariant
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volsim/volsim/fake"
@@ -115,7 +113,7 @@ func (t *sourceTracker) releasedSnapshot(r trace.Record, obj *fake.CustomObject)
 // knewAt reports whether the component of a write had a revision of an object, or a newer one, when it took
 // up the key of the sync in which it wrote.
 func (t *sourceTracker) knewAt(r trace.Record, object string, revision int64) bool {
-	for _, s := range slices.Backward(t.Log.Records()) {
+	for s := range t.Log.Backward() {
 		if s.Kind == trace.KindWork && s.Task == r.Task {
 			return t.knew(r, s.Object, object, revision)
 		}

@@ -5,15 +5,18 @@ import (
 	"runtime/debug"
 
 	"github.com/volsim/volsim/internal/goroutine"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // A Pool keeps the coroutines of stepped hosts for reuse, so that the next host need not create
-// them or grow their stacks again. The zero value is empty. It is for one goroutine. Close it, or
+// them or grow their stacks again, and logs that are given to it, and the names of tasks. The zero value is empty. It is for one goroutine. Close it, or
 // the coroutines stay in memory.
 type Pool struct {
 	free    []*coroutine
-	looks   int // number of looks for goroutines that outlive their task
-	counted int // number of works around which goroutines were counted
+	log     *trace.Log               // empty; nil: none
+	names   map[taskInProcess]string // full names of tasks
+	looks   int                      // number of looks for goroutines that outlive their task
+	counted int                      // number of works around which goroutines were counted
 }
 
 // Close ends the coroutines and empties the pool.
@@ -22,6 +25,33 @@ func (p *Pool) Close() {
 		co.stop()
 	}
 	p.free = nil
+}
+
+// Reuse gives the log of a closed host to the next host without one. The log must no longer be used.
+func (p *Pool) Reuse(log *trace.Log) {
+	log.Reset()
+	p.log = log
+}
+
+// A taskInProcess is a task by the names of its process and of its own.
+type taskInProcess struct{ process, task string }
+
+// namesMax bounds the names that a pool keeps.
+const namesMax = 4096
+
+// taskName returns the full name of a task. Worlds of one pool have the same tasks.
+func (p *Pool) taskName(process, task string) string {
+	key := taskInProcess{process, task}
+	name, ok := p.names[key]
+	if ok {
+		return name
+	}
+	if p.names == nil || len(p.names) >= namesMax {
+		p.names = map[taskInProcess]string{}
+	}
+	name = fullName(process, task)
+	p.names[key] = name
+	return name
 }
 
 func (p *Pool) get() *coroutine {

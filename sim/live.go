@@ -175,6 +175,8 @@ func (l *Live) Wait(ctx context.Context, what string, cond func() bool) error {
 	}
 }
 
+func (l *Live) taskName(process, task string) string { return fullName(process, task) }
+
 func (l *Live) add(t *Task) {
 	if !t.once {
 		t.sleeper = newSleeper(t.isIdleReady)

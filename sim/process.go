@@ -25,6 +25,7 @@ type Caller interface {
 
 // engine is what a host does for its processes.
 type engine interface {
+	taskName(process, task string) string
 	add(t *Task)
 	setUp(p *Process, f func() error) error
 	call(p *Process, action trace.Action, e effect) trace.Outcome
@@ -220,9 +221,6 @@ func always() bool { return true }
 
 func (p *Process) add(t *Task) {
 	t.process = p
-	t.full = p.name
-	if t.name != "" {
-		t.full += "/" + t.name
-	}
+	t.full = p.host.taskName(p.name, t.name)
 	p.host.add(t)
 }

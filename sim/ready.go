@@ -15,13 +15,26 @@ func (s *Stepped) touch(p *Process) {
 	}
 }
 
-// ready returns the tasks that can run now, in no order. It checks only the tasks of touched
-// processes and those that wait for a condition on the whole world.
+// wakeTask marks a task, so that its readiness is checked again.
+func (s *Stepped) wakeTask(t *Task) {
+	if !t.woken && !t.process.touched {
+		t.woken = true
+		s.woken = append(s.woken, t)
+	}
+}
+
+// ready returns the tasks that can run now, in no order. It checks only woken tasks, the tasks of
+// touched processes and those that wait for a condition on the whole world.
 func (s *Stepped) ready() []*Task {
 	if observer := s.observer; observer != nil { // what a condition reads is no part of a step
 		s.observer = nil
 		defer func() { s.observer = observer }()
 	}
+	for _, t := range s.woken {
+		t.woken = false
+		s.refresh(t)
+	}
+	s.woken = s.woken[:0]
 	for i := 0; i < len(s.touched); i++ { // the check itself may touch the process again
 		c := s.touched[i]
 		c.touched = false
@@ -180,6 +193,8 @@ func (s *Stepped) SetTime(t time.Time) {
 		}
 	}
 }
+
+func (s *Stepped) taskName(process, task string) string { return s.pool.taskName(process, task) }
 
 func (s *Stepped) add(t *Task) {
 	s.nextID++

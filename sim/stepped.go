@@ -44,6 +44,7 @@ type Stepped struct {
 	timers        []*Timer   // armed ones, in no order
 	watchdogs     []*Timer   // all, of live processes
 	touched       []*Process // processes whose tasks must be checked; see touch
+	woken         []*Task    // tasks that must be checked; see wakeTask
 	worldWaiters  []*Task    // tasks that wait for a condition on the whole world
 	enabled       []*Task    // tasks that could run at the last check, in no order
 	eventSources  eventSources
@@ -84,9 +85,6 @@ func NewStepped(cfg SteppedConfig) *Stepped {
 	default:
 		s.strategy = chooserStrategy{FIFO{}}
 	}
-	if s.log == nil {
-		s.log = &trace.Log{}
-	}
 	if s.max == 0 {
 		s.max = stepsMax
 	}
@@ -96,6 +94,9 @@ func NewStepped(cfg SteppedConfig) *Stepped {
 	s.pool = cfg.Pool
 	if s.pool == nil {
 		s.pool, s.ownsPool = &Pool{}, true
+	}
+	if s.log == nil {
+		s.log, s.pool.log = cmp.Or(s.pool.log, &trace.Log{}), nil
 	}
 	return s
 }
@@ -465,8 +466,6 @@ func (s *Stepped) arm(t *Timer) {
 }
 
 func (s *Stepped) wake(p *Process) { s.touch(p) }
-
-func (s *Stepped) wakeTask(t *Task) { s.touch(t.process) }
 
 func (s *Stepped) isClosed() bool { return s.guard.closed.Load() }
 

@@ -54,6 +54,7 @@ type Task struct {
 	id          int // order of registration, the last tie-break
 	state       state
 	isReady     bool // what ready or cond returned last
+	woken       bool // its readiness must be checked again
 	lastRun     int  // step at which it ran last
 	co          *coroutine
 	pendingCall trace.Action
@@ -65,6 +66,14 @@ type Task struct {
 	slot        int         // index in Stepped.enabled, from 1; 0: not in it
 	fault       Fault       // injected into the call that it makes
 	goroutines  int         // see otherGoroutines; when its work began; 0: not counted
+}
+
+// fullName returns "process/task", or "process" for a task without a name.
+func fullName(process, task string) string {
+	if task == "" {
+		return process
+	}
+	return process + "/" + task
 }
 
 // isIdleReady reports whether a task between two pieces of work has work.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/volsim/volsim/cluster"
@@ -230,9 +231,12 @@ func (s *Scenario) WithSchedule(schedule sim.Schedule, violates string) *Scenari
 	return &other
 }
 
-// rules returns the rules to check.
+// allRules has the rules of package invariant.
+var allRules = sync.OnceValue(invariant.Rules)
+
+// rules returns the rules to check. The caller must not change them.
 func (s *Scenario) rules() ([]invariant.Rule, error) {
-	rules := invariant.Rules()
+	rules := slices.Clip(allRules())
 	for _, own := range s.OwnRules {
 		switch {
 		case own.Begin == nil || own.ID == "" || strings.ContainsAny(own.ID, " \t\n,:"):

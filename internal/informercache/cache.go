@@ -46,12 +46,22 @@ var _ cache.SharedIndexInformer = (*Informer)(nil)
 
 // New returns an informer that has not listed. The name says what it caches, such as "pods".
 func New(name string) *Informer {
-	return &Informer{laterMethods: neverRun(), FIFO: cache.NewFIFO(cache.MetaNamespaceKeyFunc), name: name}
+	v := &Informer{}
+	v.Init(name)
+	return v
 }
 
-// OnRead sets a function that is called before each read of the cache, with the key of the object, or
-// "" if the read may concern any. It must be set before the cache is read.
-func (v *Informer) OnRead(f func(key string)) { v.indexer.onRead = f }
+// Init makes a zero Informer, such as a field of another struct, one that has not listed.
+func (v *Informer) Init(name string) {
+	v.laterMethods, v.FIFO, v.name = neverRun(), cache.NewFIFO(cache.MetaNamespaceKeyFunc), name
+}
+
+// A ReadObserver is called before each read of the cache, with the key of the object, or "" if the read
+// may concern any.
+type ReadObserver interface{ ObserveRead(key string) }
+
+// OnRead sets the observer of reads. It must be set before the cache is read.
+func (v *Informer) OnRead(o ReadObserver) { v.indexer.observer = o }
 
 // Fill applies the first list without calling handlers.
 func (v *Informer) Fill(all []any, revision string) {

@@ -20,13 +20,13 @@ type indexer struct {
 	items    btree.Map[string, any] // guarded by mu
 	indices  map[string]index       // guarded by mu: by name
 	revision string                 // guarded by mu: the latest one
-	onRead   func(key string)       // see Informer.OnRead; nil: nothing
+	observer ReadObserver           // see Informer.OnRead; nil: none
 }
 
 // read reports a read of an object, or with "" of all.
 func (x *indexer) read(key string) {
-	if x.onRead != nil {
-		x.onRead(key)
+	if x.observer != nil {
+		x.observer.ObserveRead(key)
 	}
 }
 
@@ -280,10 +280,14 @@ func (x *indexer) GetIndexers() cache.Indexers {
 func (x *indexer) AddIndexers(more cache.Indexers) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(more)) {
-		if _, ok := x.indices[name]; ok || name == cache.NamespaceIndex {
-			return fmt.Errorf("indexer conflict: %s", name)
+	conflict := ""
+	for name := range more {
+		if _, ok := x.indices[name]; (ok || name == cache.NamespaceIndex) && (conflict == "" || name < conflict) {
+			conflict = name
 		}
+	}
+	if conflict != "" {
+		return fmt.Errorf("indexer conflict: %s", conflict)
 	}
 	if x.indices == nil {
 		x.indices = make(map[string]index, len(more))

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -123,6 +124,41 @@ func (l *Log) Records() []Record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Concat(l.pieces...)[l.dropped:]
+}
+
+// Backward returns an iterator over the records that are kept, the last one first. Records that are
+// appended during the iteration are not part of it.
+func (l *Log) Backward() iter.Seq[Record] {
+	return func(yield func(Record) bool) {
+		l.mu.Lock()
+		pieces, dropped := slices.Clone(l.pieces), l.dropped
+		l.mu.Unlock()
+		for i, piece := range slices.Backward(pieces) {
+			if i == 0 {
+				piece = piece[dropped:]
+			}
+			for j := range slices.Backward(piece) {
+				if !yield(piece[j]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Reset empties the log for another world. It keeps the memory of the records and the exported fields.
+// The functions given to Watch are no longer called.
+func (l *Log) Reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, piece := range slices.Backward(l.pieces) {
+		clear(piece)
+		l.spare = append(l.spare, piece[:0])
+	}
+	clear(l.pieces)
+	l.pieces = l.pieces[:0]
+	l.steps, l.kept, l.dropped = 0, 0, 0
+	l.watch, l.reads, l.callers = nil, nil, nil
 }
 
 // Len returns the number of records that are kept.

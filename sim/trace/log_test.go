@@ -123,3 +123,67 @@ func TestReadsAreKeptOnRequest(t *testing.T) {
 		t.Errorf("%+v, %d records", reads, log.Len())
 	}
 }
+
+func TestBackwardIsTheReverseOfRecords(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name          string
+		max, appended int
+	}{
+		{"empty", 0, 0}, {"one piece", 0, 5}, {"pieces", 0, 300}, {"dropped", 40, 333},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			log := trace.Log{Max: test.max}
+			for range test.appended {
+				log.Append(trace.Record{Task: "a"})
+			}
+			var got []int
+			for r := range log.Backward() {
+				got = append(got, r.Step)
+				log.Append(trace.Record{Task: "meanwhile"})
+			}
+			var want []int
+			for _, r := range slices.Backward(log.Records()) {
+				if r.Task == "a" {
+					want = append(want, r.Step)
+				}
+			}
+			if test.max > 0 {
+				got = got[:len(want)] // what was appended meanwhile dropped some
+			}
+			if len(want) == 0 && test.appended > 0 && test.max == 0 || !slices.Equal(got, want) {
+				t.Errorf("steps %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func TestResetLogIsEmpty(t *testing.T) {
+	t.Parallel()
+	log := trace.Log{KeepReads: true}
+	watched := 0
+	log.Watch(func(trace.Record) { watched++ })
+	fill := func(task string, n int) {
+		for range n {
+			log.AppendCall(trace.Record{Task: task}, []uintptr{1})
+		}
+		log.AppendRead(trace.Read{Task: task})
+	}
+	fill("before", 200)
+	log.Reset()
+	if log.Len() != 0 || log.Steps() != 0 || len(log.Records()) != 0 || len(log.Reads()) != 0 || log.Callers(1) != nil {
+		t.Errorf("not empty: %d records", log.Len())
+	}
+	fill("after", 100)
+	var steps []int
+	for _, r := range log.Records() {
+		if r.Task != "after" {
+			t.Fatalf("a record of %s", r.Task)
+		}
+		steps = append(steps, r.Step)
+	}
+	if len(steps) != 100 || steps[0] != 1 || steps[99] != 100 || len(log.Reads()) != 1 || watched != 200 {
+		t.Errorf("steps %v, %d reads, %d watched", steps, len(log.Reads()), watched)
+	}
+}
