@@ -158,7 +158,7 @@ func (l *Log) Reset() {
 	clear(l.pieces)
 	l.pieces = l.pieces[:0]
 	l.steps, l.kept, l.dropped = 0, 0, 0
-	l.watch, l.reads, l.callers = nil, nil, nil
+	l.watch, l.reads, l.callers, l.conditions = nil, nil, nil, nil
 }
 
 // Len returns the number of records that are kept.

@@ -22,4 +22,6 @@ func TestSometimes(t *testing.T) {
 	trace.Reachable(t.Context(), "elsewhere") // without a log
 	testcheck.Equal(t, "conditions", "[{empty 1 0} {late 3 2} {the end 1 1}]", fmt.Sprint(log.Conditions()))
 	testcheck.Equal(t, "text", "", log.Text())
+	log.Reset()
+	testcheck.Equal(t, "of another world", "[]", fmt.Sprint(log.Conditions()))
 }
