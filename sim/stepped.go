@@ -88,7 +88,6 @@ func NewStepped(cfg SteppedConfig) *Stepped {
 	if s.max == 0 {
 		s.max = stepsMax
 	}
-	s.ctx = trace.NewContext(context.Background(), s.log)
 	s.observer, _ = s.strategy.(AccessObserver)
 	s.guard.own()
 	s.pool = cfg.Pool
@@ -98,6 +97,7 @@ func NewStepped(cfg SteppedConfig) *Stepped {
 	if s.log == nil {
 		s.log, s.pool.log = cmp.Or(s.pool.log, &trace.Log{}), nil
 	}
+	s.ctx = trace.NewContext(context.Background(), s.log)
 	return s
 }
 
