@@ -1,8 +1,12 @@
 package cluster_test
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -79,6 +83,7 @@ func TestProcessContainers(t *testing.T) {
 	testcheck.NoError(t, err, c.WaitForPod(ctx, "default", "web", corev1.PodRunning))
 	result := testcheck.Must(c.Exec(ctx, "default", "web", "", "sh", "-c", "until [ -s /mnt/data/f ]; do sleep 0.01; done; cat /mnt/data/f; echo oops >&2; exit 3"))
 	testcheck.Equal(t, "result", cluster.Result{Stdout: "hello\n", Stderr: "oops\n", Code: 3}, result)
+	testcheck.Equal(t, "followed log", "hello\n", firstLogLine(t, c, "default", "web", "main"))
 	testcheck.Equal(t, "logs", "hello\n", testcheck.Must(c.Logs("default", "web", "main")))
 	testcheck.Equal(t, "file", "hello\n", string(testcheck.Must(c.ReadFile("default", "web", "data", "f"))))
 	result = testcheck.Must(c.Exec(ctx, "default", "web", "", "sh", "-c", "until head -c 3 /dev/xvda | grep raw; do sleep 0.01; done; blockdev --getsize64 /dev/xvda"))
@@ -114,4 +119,21 @@ func TestProcessContainers(t *testing.T) {
 	endless.Spec.Containers[0].Command = []string{"sh", "-c", "cd /mnt/data; exec 3>open; while :; do echo x >&3; sleep 0.01; done"}
 	_, err = pods.Create(ctx, endless, metav1.CreateOptions{}) // it runs when the cluster is closed
 	testcheck.NoError(t, err, c.WaitForPod(ctx, "default", "endless", corev1.PodRunning))
+}
+
+// firstLogLine follows the log of a container up to the end of its first line: the log takes in what a
+// process has written a moment later.
+func firstLogLine(t *testing.T, c *cluster.Cluster, namespace, pod, container string) string {
+	t.Helper()
+	kubelet, served := c.Server().Kubelet("node-1")
+	if !served {
+		t.Fatal("the kubelet has no server")
+	}
+	server := httptest.NewServer(kubelet)
+	defer server.Close()
+	url := fmt.Sprintf("%s/containerLogs/%s/%s/%s?follow=true", server.URL, namespace, pod, container)
+	request := testcheck.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))
+	response := testcheck.Must(http.DefaultClient.Do(request))
+	defer response.Body.Close()
+	return testcheck.Must(bufio.NewReader(response.Body).ReadString('\n'))
 }
