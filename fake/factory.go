@@ -16,12 +16,14 @@ import (
 	"k8s.io/client-go/informers/autoscaling"
 	"k8s.io/client-go/informers/batch"
 	"k8s.io/client-go/informers/coordination"
+	"k8s.io/client-go/informers/core"
 	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/informers/networking"
 	"k8s.io/client-go/informers/policy"
 	"k8s.io/client-go/informers/rbac"
 	resourceinformers "k8s.io/client-go/informers/resource"
 	"k8s.io/client-go/informers/scheduling"
+	"k8s.io/client-go/informers/storage"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/volsim/volsim/internal/informercache"
@@ -31,30 +33,18 @@ import (
 // A factory has the informers of one process. It may be used by the process's tasks, and before the
 // host starts.
 type factory struct {
-	informers.SharedInformerFactory // for groups of later versions of client-go; see unservedInformers
+	informers.SharedInformerFactory // for groups that the server lacks: over unservedClient
 
 	server  *Server
 	process *sim.Process
 	user    *authenticationv1.UserInfo // see Server.SetUser; nil: system:admin
 	filters map[string]resourceFilter  // by resource; without an entry: all objects
-	// views has the informers of stored kinds, and customs those of custom resources. They are written
-	// under Server.hooks, and read under it by other processes.
-	views    []kindInformer
-	customs  map[*table]*informer
-	delays   map[*table]int                  // age of the first lists in events; see Server.DelayCache
-	unserved informers.SharedInformerFactory // for groups that the server lacks: over unservedClient; nil: none yet
-	core     coreGroup                       // see Core
-	storage  storageGroup                    // see Storage
+	// views has the informers by type, and customs those of custom resources. They are written under
+	// Server.hooks, and read under it by other processes.
+	views   map[reflect.Type]*informer
+	customs map[*table]*informer
+	delays  map[*table]int // age of the first lists in events; see Server.DelayCache
 }
-
-// A kindInformer is the informer of a stored kind.
-type kindInformer struct {
-	kind *kind
-	*informer
-}
-
-// viewsMin is the usual number of informers of a process.
-const viewsMin = 4
 
 var _ informers.SharedInformerFactory = (*factory)(nil)
 
@@ -72,16 +62,17 @@ func (s *Server) Informers(c *sim.Process, filters ...Filter) informers.SharedIn
 	defer s.hooks.Unlock()
 	f, ok := s.factories[c]
 	if !ok {
-		f = &factory{SharedInformerFactory: unservedInformers(), server: s, process: c, views: make([]kindInformer, 0, viewsMin)}
+		f = &factory{
+			SharedInformerFactory: informers.NewSharedInformerFactory(unservedClient(), 0),
+			server:                s, process: c, filters: map[string]resourceFilter{},
+			views: map[reflect.Type]*informer{}, customs: map[*table]*informer{},
+		}
 		s.factories[c] = f
 	}
 	for _, filter := range filters {
 		sel, err := newSelector(s.table(filter.Resource).kind, "", &metav1.ListOptions{FieldSelector: filter.Fields})
 		if err != nil {
 			panic(fmt.Sprintf("fake: invalid filter %+v: %v", filter, err))
-		}
-		if f.filters == nil {
-			f.filters = map[string]resourceFilter{}
 		}
 		f.filters[filter.Resource] = resourceFilter{sel, filter.Match}
 	}
@@ -111,29 +102,23 @@ type resourceFilter struct {
 func (f *factory) InformerFor(obj runtime.Object,
 	newFunc internalinterfaces.NewInformerFunc,
 ) cache.SharedIndexInformer {
-	if k, ok := kindsByType[reflect.TypeOf(obj)]; ok {
-		return f.informerOf(k)
+	t := reflect.TypeOf(obj)
+	if v, ok := f.views[t]; ok {
+		return v
 	}
-	return f.ofUnserved().InformerFor(obj, newFunc)
-}
-
-// informerOf returns the informer of a stored kind.
-func (f *factory) informerOf(k *kind) *informer {
-	for i := range f.views {
-		if v := &f.views[i]; v.kind == k {
-			return v.informer
+	if k, ok := kindsByType[t]; ok {
+		of, ok := f.filters[k.resource]
+		if !ok {
+			of.selector = selector{kind: k}
 		}
+		v := newInformer(f.server, f.server.tableOf(k), of, f.process)
+		v.delay, v.user = f.delays[v.table], f.user
+		f.server.hooks.Lock()
+		defer f.server.hooks.Unlock()
+		f.views[t] = v
+		return v
 	}
-	of, ok := f.filters[k.resource]
-	if !ok {
-		of.selector = selector{kind: k}
-	}
-	v := newInformer(f.server, f.server.tableOf(k), of, f.process)
-	v.delay, v.user = f.delays[v.table], f.user
-	f.server.hooks.Lock()
-	defer f.server.hooks.Unlock()
-	f.views = append(f.views, kindInformer{k, v})
-	return v
+	return f.SharedInformerFactory.InformerFor(obj, newFunc)
 }
 
 // kindsByType has the kinds of stored resources by Go type.
@@ -168,9 +153,9 @@ func (f *factory) ForResource(r schema.GroupVersionResource) (informers.GenericI
 		}
 		return informercache.Generic(v, r.GroupResource()), nil
 	case ok && k.base == nil:
-		return informercache.Generic(f.informerOf(k), r.GroupResource()), nil
+		return informercache.Generic(f.InformerFor(k.empty(), nil), r.GroupResource()), nil
 	default:
-		return f.ofUnserved().ForResource(r)
+		return f.SharedInformerFactory.ForResource(r)
 	}
 }
 
@@ -179,7 +164,7 @@ func (f *factory) ofKind(k *kind) (*informer, error) {
 	if k.custom != nil {
 		return f.custom(k)
 	}
-	return f.informerOf(k), nil
+	return f.InformerFor(k.empty(), nil).(*informer), nil
 }
 
 // custom returns the informer of a custom resource.
@@ -200,9 +185,6 @@ func (f *factory) custom(k *kind) (*informer, error) {
 	v.version, v.delay, v.user = k, f.delays[t], f.user
 	f.server.hooks.Lock()
 	defer f.server.hooks.Unlock()
-	if f.customs == nil {
-		f.customs = map[*table]*informer{}
-	}
 	f.customs[t] = v
 	return v, nil
 }
@@ -211,7 +193,7 @@ func (f *factory) custom(k *kind) (*informer, error) {
 func (f *factory) all() iter.Seq[*informer] {
 	return func(yield func(*informer) bool) {
 		for _, v := range f.views {
-			if !yield(v.informer) {
+			if !yield(v) {
 				return
 			}
 		}
@@ -230,11 +212,17 @@ func (f *factory) WaitForCacheSync(<-chan struct{}) map[reflect.Type]bool { retu
 
 func (f *factory) synced() map[reflect.Type]bool {
 	synced := make(map[reflect.Type]bool, len(f.views))
-	for _, v := range f.views {
-		synced[reflect.TypeOf(v.kind.empty())] = v.HasSynced()
+	for t, v := range f.views {
+		synced[t] = v.HasSynced()
 	}
 	return synced
 }
+
+// Core returns the informers of the core group.
+func (f *factory) Core() core.Interface { return core.New(f, "", nil) }
+
+// Storage returns the informers of the group storage.k8s.io.
+func (f *factory) Storage() storage.Interface { return storage.New(f, "", nil) }
 
 // Apps returns the informers of the group apps.
 func (f *factory) Apps() apps.Interface { return apps.New(f, "", nil) }
