@@ -13,8 +13,9 @@ func (r Report) Never() []trace.Condition {
 	return slices.DeleteFunc(slices.Clone(r.Conditions), func(c trace.Condition) bool { return c.Held > 0 })
 }
 
-// addConditions adds what was noted in a run to sums, which are sorted by name.
-func addConditions(sums, more []trace.Condition) []trace.Condition {
+// AddConditions adds what was noted in other schedules, to sum up several searches.
+func (r *Report) AddConditions(more []trace.Condition) {
+	sums := r.Conditions
 	for _, c := range more {
 		i, found := slices.BinarySearchFunc(sums, c.Name, func(sum trace.Condition, name string) int { return cmp.Compare(sum.Name, name) })
 		if !found {
@@ -23,7 +24,7 @@ func addConditions(sums, more []trace.Condition) []trace.Condition {
 		sums[i].Calls += c.Calls
 		sums[i].Held += c.Held
 	}
-	return sums
+	r.Conditions = sums
 }
 
 // named returns conditions that a scenario names, without calls.
@@ -32,5 +33,5 @@ func named(names []string) []trace.Condition {
 	for _, name := range names {
 		all = append(all, trace.Condition{Name: name})
 	}
-	return addConditions(nil, all)
+	return all
 }

@@ -51,9 +51,8 @@ func (c *corpus) read() ([]sim.Schedule, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.Sort(files)
 	var all []sim.Schedule
-	for _, file := range files {
+	for _, file := range files { // sorted by name
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
@@ -184,7 +183,7 @@ func (a *aim) Decide(d *sim.Decision) sim.Move {
 		move.Fault = fault
 		return move
 	}
-	crash := crashFault + " " + d.Task(move.Option).Process()
+	crash := crashEvent + " " + d.Task(move.Option).Process()
 	for _, event := range d.Events() {
 		if event == crash && a.fault == crashFault || strings.HasPrefix(event, crash+" with ") && a.fault == oldListsFault {
 			return sim.Move{Event: event}

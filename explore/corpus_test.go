@@ -96,6 +96,7 @@ func TestCorpusErrors(t *testing.T) {
 	}{
 		{explore.Config{Corpus: dir, Jobs: 2}, "want one job"},
 		{explore.Config{Corpus: dir, Strategy: explore.POS}, "only a portfolio"},
+		{explore.Config{Corpus: dir, States: true}, "want one of them"},
 		{explore.Config{Corpus: dir, Count: 50}, "two-claims-two-volumes-00000000.txt"},
 	} {
 		if _, err := explore.Search(t.Context(), s, tt.cfg); err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -32,7 +32,7 @@ type CoveragePoint struct {
 
 // The faults of a process that ends before its call takes effect.
 const (
-	crashFault    = "crash"
+	crashFault    = crashEvent
 	oldListsFault = "crash with old lists" // the new process lists an earlier state
 )
 

@@ -56,7 +56,7 @@ func (e *exercise) Decide(d *sim.Decision) sim.Move {
 
 // crash counts the calls of a process that crashes.
 func (e *exercise) crash(d *sim.Decision, event string) {
-	words, isCrash := strings.CutPrefix(event, crashFault+" ")
+	words, isCrash := strings.CutPrefix(event, crashEvent+" ")
 	process, _, old := strings.Cut(words, " with ")
 	if !isCrash {
 		return

@@ -72,12 +72,13 @@ type Config struct {
 	UntilDry int
 	// States enables counting of states, which takes time.
 	States bool
-	// Coverage makes the report say what the schedules exercised, which takes time. It needs one job.
+	// Coverage makes the report say what the schedules of the whole world exercised, which takes time. It
+	// needs one job.
 	Coverage bool
 	// Corpus is a directory of schedules. A portfolio begins with them, adds those that are the first to
 	// exercise a call with a stale cache or a fault, and varies them in turn with its other schedules,
 	// those with rare circumstances first. The next search goes on from there. Shards may share it. The
-	// report depends on its contents. It needs one job. "": none.
+	// report depends on its contents. It needs one job, and States must not be set. "": none.
 	Corpus string
 	// Watch is called with the world of each run before it begins, also of the runs that confirm and
 	// shrink a failure. nil: not called.
@@ -221,6 +222,9 @@ func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, 
 	if cfg.Corpus != "" && cfg.Strategy != Portfolio {
 		return nil, fmt.Errorf("corpus %s with strategy %s: only a portfolio uses one", cfg.Corpus, cfg.Strategy)
 	}
+	if cfg.Corpus != "" && cfg.States {
+		return nil, fmt.Errorf("corpus %s while states are counted: want one of them", cfg.Corpus)
+	}
 	if err := validateRule(cfg.Rule, s.OwnRules); err != nil {
 		return nil, err
 	}
@@ -234,7 +238,7 @@ func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, 
 	if _, err := sim.NewFaultInjector(nil, 0, e.faultSpecs, 1, cluster.EventKinds...); err != nil {
 		return nil, err
 	}
-	e.report.Conditions = named(s.Sometimes)
+	e.report.AddConditions(named(s.Sometimes))
 	if cfg.States {
 		e.states = newStates()
 	}
@@ -328,11 +332,12 @@ func (e *search) runWithSetup(strategy sim.Strategy, begin func(c *cluster.Clust
 		return nil, err
 	}
 	var exercised *exercise
-	recording := &sim.RecordingStrategy{Strategy: strategy}
+	var recording *sim.RecordingStrategy
+	if e.corpus != nil {
+		recording = &sim.RecordingStrategy{Strategy: strategy}
+		strategy = recording
+	}
 	if e.coverage != nil {
-		if e.corpus != nil {
-			strategy = recording
-		}
 		exercised, strategy = newExercise(strategy, e.coverage)
 	}
 	history := newHistory()
@@ -358,13 +363,13 @@ func (e *search) runWithSetup(strategy sim.Strategy, begin func(c *cluster.Clust
 	}
 	e.report.Histories, e.report.NewHistories = e.histories.count(), e.histories.fresh
 	conditions := r.Trace.Conditions()
-	e.report.Conditions = addConditions(e.report.Conditions, conditions)
+	e.report.AddConditions(conditions)
 	e.note(r, history.sum(), conditions)
 	e.judge(r)
 	if e.cfg.Progress != nil {
 		e.cfg.Progress(e.report)
 	}
-	if e.corpus != nil && !e.smaller && len(exercised.first) > 0 {
+	if e.corpus != nil && len(exercised.first) > 0 {
 		if err := e.corpus.keep(e.scenario, recording.Schedule, exercised.first); err != nil {
 			return nil, err
 		}

@@ -31,7 +31,7 @@ func (e *search) restarts() error {
 		for _, event := range events[0] {
 			verb, component, _ := strings.Cut(event, " ")
 			component, _, with := strings.Cut(component, " with ")
-			if verb != "crash" || with != lagging || !e.crashes(component) {
+			if verb != crashEvent || with != lagging || !e.crashes(component) {
 				continue
 			}
 			for _, at := range steps[component] {
@@ -47,8 +47,8 @@ func (e *search) restarts() error {
 
 // crashes reports whether a process may crash.
 func (e *search) crashes(component string) bool {
-	named := slices.ContainsFunc(e.faultSpecs, func(r sim.FaultSpec) bool { return r.Name == "crash" })
-	return !named || e.matchesSpec("crash", component)
+	named := slices.ContainsFunc(e.faultSpecs, func(r sim.FaultSpec) bool { return r.Name == crashEvent })
+	return !named || e.matchesSpec(crashEvent, component)
 }
 
 // tryIfMine runs a schedule of one deviation if it belongs to this shard.
@@ -83,7 +83,7 @@ func (e *search) faults() error {
 	for _, r := range e.faultSpecs {
 		fault, err := sim.ParseFault(r.Name)
 		if err != nil {
-			if !slices.Contains(events, r.Name) && (r.Name != "crash" || !e.cfg.Restarts) {
+			if !slices.Contains(events, r.Name) && (r.Name != crashEvent || !e.cfg.Restarts) {
 				events = append(events, r.Name)
 			}
 			continue

@@ -294,12 +294,13 @@ func (t *team) merge(ctx context.Context) (Report, error) {
 	if last != nil && !complete { // the failure comes after the bound
 		last = nil
 	}
-	sum := Report{Conditions: named(t.named)}
+	var sum Report
+	sum.AddConditions(named(t.named))
 	seen := newHistories()
 	for _, r := range runs {
 		sum.Schedules++
 		sum.Steps += r.steps
-		sum.Conditions = addConditions(sum.Conditions, r.conditions)
+		sum.AddConditions(r.conditions)
 		if r.stage != 2 && !r.stopped {
 			seen.add(r.history)
 		}

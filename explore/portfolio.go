@@ -40,7 +40,7 @@ func (e *search) portfolio() error {
 		seed++
 		return e.drawOne(drawn[n%uint64(len(drawn))], seed)
 	}
-	if e.corpus != nil && !e.smaller {
+	if e.corpus != nil {
 		if err := e.readCorpus(); err != nil {
 			return err
 		}

@@ -31,7 +31,7 @@ func (e *search) searchSmaller(strategy Strategy) error {
 	s.Components = components
 	small := *e
 	small.scenario, small.smaller, small.report, small.considered, small.histories = &s, true, Report{}, 0, newHistories()
-	small.elsewhere = 0
+	small.elsewhere, small.coverage, small.corpus = 0, nil, nil
 	small.defaultRun, small.calls, small.choiceSteps = nil, nil, nil
 	small.cfg.Count = (e.cfg.Count - e.counted()) / smallShare
 	if e.cfg.Progress != nil {
@@ -45,7 +45,7 @@ func (e *search) searchSmaller(strategy Strategy) error {
 	err := small.searchLike(strategy, e.defaultRun)
 	e.report.Schedules += small.report.Schedules
 	e.report.Steps += small.report.Steps
-	e.report.Conditions = addConditions(e.report.Conditions, small.report.Conditions)
+	e.report.AddConditions(small.report.Conditions)
 	e.elsewhere += min(small.elsewhere, small.cfg.Count-small.report.Schedules) // none beyond the bound
 	switch f := small.report.Failure; {
 	case f != nil:

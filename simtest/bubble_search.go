@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -39,7 +40,7 @@ import (
 // passes only when no call is blocked.
 func (b Budget) SearchBubble(t *testing.T, run func(t *testing.T, b *BubbleWorld)) {
 	t.Helper()
-	s := &bubbleSearch{t: t, budget: b, run: run, most: cmp.Or(b.Schedules, schedulesMax), conditions: conditions{}}
+	s := &bubbleSearch{t: t, budget: b, run: run, most: cmp.Or(b.Schedules, schedulesMax)}
 	if err := s.check(); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func (b Budget) SearchBubble(t *testing.T, run func(t *testing.T, b *BubbleWorld
 		t.Fatal(err)
 	}
 	t.Logf("no failure: %d schedules, %d steps", s.schedules, s.steps)
-	reportNever(t, s.conditions.never(), nil)
+	reportNever(t, s.sum.Never(), nil)
 }
 
 // errEnoughRuns ends a search at its bound.
@@ -64,8 +65,8 @@ type bubbleSearch struct {
 	defaultRun *bubbleRun
 	held       []heldRun // with the most holds so far
 	schedules  int
-	steps      int // in all of them
-	conditions conditions
+	steps      int            // in all of them
+	sum        explore.Report // its conditions are those of all bubbles
 }
 
 // A bubbleRun is a bubble that has ended.
@@ -113,7 +114,7 @@ func (s *bubbleSearch) try(strategy gateStrategy, how string) (*bubbleRun, error
 	s.schedules++
 	s.steps += r.gateProbe.steps
 	if r.world != nil {
-		s.conditions.add(r.world.log.Conditions())
+		s.sum.AddConditions(r.world.log.Conditions())
 	}
 	if r.failed {
 		s.report(r, fmt.Sprintf("found in schedule %d of the search (%s)", s.schedules, how))

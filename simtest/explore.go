@@ -34,7 +34,7 @@ type Budget struct {
 // The log of rt has the story of a failure. Explore does not save it: see Check.
 func Explore(rt *rapid.T, world scenario.Scenario, b Budget, workloads ...Workload) {
 	rt.Helper()
-	p := &property{origin: originOf(rt, "Explore"), world: world, budget: b, workloads: workloads, conditions: conditions{}}
+	p := &property{origin: originOf(rt, "Explore"), world: world, budget: b, workloads: workloads}
 	f, err := p.check(rt)
 	p.report(rt, f, err)
 }
@@ -52,7 +52,6 @@ func Check(t testing.TB, world scenario.Scenario, b Budget, workloads ...Workloa
 	t.Helper()
 	p := &property{
 		origin: originOf(t, "Check"), world: world, budget: b, workloads: workloads, searched: map[string]*explore.Failure{},
-		conditions: conditions{},
 	}
 	p.runSaved(t, p.withGo, p.config())
 	ctx, cancel := untilDeadline(t)
@@ -67,7 +66,7 @@ func Check(t testing.TB, world scenario.Scenario, b Budget, workloads ...Workloa
 			p.checkSaved(t, p.saveFailure(t, p.failure))
 			return
 		}
-		reportNever(t, p.conditions.never(), world.Sometimes)
+		reportNever(t, p.sum.Never(), world.Sometimes)
 	}()
 	rapid.Check(rapidTB{t}, func(rt *rapid.T) {
 		f, err := p.check(rt)
@@ -127,7 +126,7 @@ type property struct {
 	searched  map[string]*explore.Failure // failures of different workloads by their text; nil: none was found
 	schedules int                         // of all workloads
 
-	conditions conditions // of all workloads
+	sum explore.Report // its conditions are those of all workloads
 }
 
 // recordFailure records a failure.
@@ -197,7 +196,7 @@ func (p *property) search(ctx context.Context, s *scenario.Scenario) (*explore.F
 	}
 	r, err := explore.Search(ctx, s, cfg)
 	p.schedules += r.Schedules
-	p.conditions.add(r.Conditions)
+	p.sum.AddConditions(r.Conditions)
 	if r.Failure != nil {
 		p.schedules += r.Failure.ShrinkRuns
 	}
