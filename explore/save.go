@@ -55,15 +55,18 @@ func (f *Failure) picture() []byte {
 	return picture.SpaceTime(f.Result.Trace.Records(), scenario.Picture(f.Scenario, f.Result)).SVG()
 }
 
-// writeFile writes a file, and removes it if it would be incomplete.
+// writeFile writes a file at once: other processes see all of it or nothing.
 func writeFile(path string, content []byte) error {
-	file, err := os.Create(path)
+	file, err := os.CreateTemp(filepath.Dir(path), ".writing-*")
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(content)
-	if err = errors.Join(err, file.Close()); err != nil {
-		return errors.Join(err, os.Remove(path))
+	if err = errors.Join(err, file.Chmod(0o644), file.Close()); err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
 	}
 	return nil
 }

@@ -2,10 +2,13 @@ package known
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore"
@@ -52,6 +55,23 @@ var cloudNativePG = []Bug{
 		Components: resizing(func(*corev1.PersistentVolumeClaim) bool { return false }),
 		OwnRules:   []invariant.Rule{instanceRuns},
 		Config:     explore.Config{Strategy: explore.Holds}, Within: 170,
+	},
+	{
+		Name: "cloudnativepg-10846", Project: "CloudNativePG", Repository: cnpg,
+		Issues: []string{"issue 10846", "pull 10847"}, Year: 2026, FoundBy: "user report",
+		Title: "Pod that is destroyed comes back",
+		What: "A command destroys an instance: it deletes the pod, then its claim. The operator sees a claim without a pod in " +
+			"between, and creates the pod again. The claim is in use, so it stays, and so does the pod.",
+		Rule: destroyed.ID,
+		Text: deletionWorld + lines(
+			"user alice",
+			"  apply {apiVersion: v1, kind: ConfigMap, metadata: {name: db}, data: {instances: '1', size: 1Gi}}",
+			"  wait pod db-1 Running",
+			"  apply {apiVersion: v1, kind: ConfigMap, metadata: {name: destroy}, data: {destroy: db-1}}",
+		),
+		Components: destroying,
+		OwnRules:   []invariant.Rule{destroyed},
+		Config:     explore.Config{Strategy: explore.Holds}, Within: 220,
 	},
 	{
 		Name: "cloudnativepg-11017", Project: "CloudNativePG", Repository: cnpg,
@@ -139,6 +159,57 @@ func has(claim *corev1.PersistentVolumeClaim, condition corev1.PersistentVolumeC
 		}
 	}
 	return false
+}
+
+// destroying returns an operator that creates the pod of each claim that is not terminating, and a
+// command that destroys an instance. The broken command deletes the pod first, the mended one the claim.
+func destroying(broken bool) []cluster.Component {
+	instances := operator(func(ctx context.Context, c clients, db *corev1.ConfigMap) error {
+		name := db.Name + "-1"
+		if db.Data["destroy"] != "" {
+			return nil
+		}
+		if _, err := c.live.CoreV1().Pods(db.Namespace).Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return err
+		}
+		claim, err := c.live.CoreV1().PersistentVolumeClaims(db.Namespace).Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return createClaim(ctx, c, db, name, nil)
+		case err == nil && claim.DeletionTimestamp == nil:
+			return createPod(ctx, c, db, name, name)
+		default:
+			return err
+		}
+	}, "persistentvolumeclaims", "pods")
+	return append(instances, command(broken))
+}
+
+// command returns the command that destroys an instance, as a component: a ConfigMap names the instance.
+func command(broken bool) cluster.Component {
+	return cluster.Reconciler(cluster.ReconcilerConfig{Name: "command", For: "configmaps", Build: func(p cluster.ComponentContext) (cluster.Reconcile, error) {
+		return func(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+			cm, err := p.Client.CoreV1().ConfigMaps(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+			if err != nil || cm.Data["destroy"] == "" {
+				return 0, ignoreNotFound(err)
+			}
+			core, name := p.Client.CoreV1(), cm.Data["destroy"]
+			deletePod := func() error { return core.Pods(key.Namespace).Delete(ctx, name, metav1.DeleteOptions{}) }
+			deleteClaim := func() error {
+				return core.PersistentVolumeClaims(key.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
+			}
+			steps := []func() error{deleteClaim, deletePod}
+			if broken {
+				slices.Reverse(steps)
+			}
+			for _, step := range steps {
+				if err := ignoreNotFound(step()); err != nil {
+					return 0, err
+				}
+			}
+			return 0, nil
+		}, nil
+	}})
 }
 
 // recreating returns an operator that creates the missing claims and the pod of an instance. It waits

@@ -74,6 +74,21 @@ var surplusClaim = invariant.Rule{
 	},
 }
 
+// destroyed forbids claims that are still terminating when the world is at rest.
+var destroyed = invariant.Rule{
+	ID: "destroyed", Forbids: "an instance that was destroyed keeps its claim",
+	Begin: func(w invariant.World) invariant.Checks {
+		return invariant.Checks{AtRest: func() error {
+			for _, obj := range w.API.List("persistentvolumeclaims") {
+				if obj.GetDeletionTimestamp() != nil {
+					return fmt.Errorf("claim %s/%s is terminating", obj.GetNamespace(), obj.GetName())
+				}
+			}
+			return nil
+		}}
+	},
+}
+
 // endsNow reports whether the deletion of an object begins with a commit, or the object is gone without
 // having been terminating.
 func endsNow(e fake.Commit) bool {
