@@ -1,6 +1,7 @@
 package simtest_test
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -170,4 +171,34 @@ func TestNeverHeld(t *testing.T) {
 			t.Errorf("Check, named %q: failed %t:\n%s", tt.named, failed, said)
 		}
 	}
+}
+
+// A search in a test keeps its corpus in a directory such as testdata/corpus, and the next run begins
+// with it, although the component is only in Go.
+func TestSearchKeepsCorpus(t *testing.T) {
+	cfg := explore.Config{Corpus: filepath.Join(t.TempDir(), "testdata", "corpus"), Coverage: true, Count: 40}
+	first := simtest.Search(t, twoClaims(t, cluster.Interceptors{}), cfg)
+	files, err := filepath.Glob(filepath.Join(cfg.Corpus, "*.txt"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	if s := simtest.Read(t, files[0]); len(s.Schedule) == 0 {
+		t.Errorf("%s has no schedule", files[0])
+	}
+	cfg.Count = len(files) + 1
+	again := simtest.Search(t, twoClaims(t, cluster.Interceptors{}), cfg)
+	if got, want := circumstances(again), circumstances(first); got < want {
+		t.Errorf("the corpus alone reaches %d circumstances, the search that made it %d", got, want)
+	}
+}
+
+// circumstances returns the number of circumstances that a search exercised.
+func circumstances(r explore.Report) int {
+	n := 0
+	for _, c := range r.Coverage {
+		for _, p := range c.Points {
+			n += min(p.Times, 1)
+		}
+	}
+	return n
 }
