@@ -193,7 +193,8 @@ type Config struct {
 type Cluster struct {
 	host                 sim.Host
 	server               *fake.Server
-	rbac                 bool // see fake.Config.RBAC
+	client               *fake.Clientset // of users and tests
+	rbac                 bool            // see fake.Config.RBAC
 	rootCA               string
 	driver               driver       // the devices of Config.Devices, with their driver
 	drivers              []*csiDriver // the CSI drivers
@@ -307,6 +308,7 @@ func New(cfg Config) (*Cluster, error) {
 		cfg.API.CreateWarnings = c.createWarnings
 	}
 	c.server, c.rbac = fake.NewServer(cfg.API), cfg.API.RBAC
+	c.client = c.server.Client(c.host.ExternalCaller())
 	definitions.ServeAdmission(c.server)
 	if c.rbac {
 		if err := c.addRoles(); err != nil {
@@ -352,7 +354,7 @@ func (c *Cluster) start() error {
 
 // Client returns a client of the API server for users and tests. Within a User, each request is a
 // suspension point.
-func (c *Cluster) Client() kubernetes.Interface { return c.server.Client(c.host.ExternalCaller()) }
+func (c *Cluster) Client() kubernetes.Interface { return c.client }
 
 // RESTConfig returns a configuration for clients that are built from one: client-go's clientsets,
 // controller-runtime's clients and managers, generated code for custom resources. Requests are

@@ -184,6 +184,7 @@ type componentState struct {
 	process atomic.Pointer[sim.Process] // nil while it is down or asleep
 	asleep  bool                        // see wake; never in a live world
 	replica bool                        // see Replicate
+	extra   bool                        // of Config.Extra or Config.Extenders: code of the user
 }
 
 // down reports whether a component has been stopped.
@@ -224,6 +225,9 @@ func (c *Cluster) addComponent(cfg Config, r recipe) error {
 // old.
 func (c *Cluster) launch(p *componentState, delays ...cacheDelay) error {
 	component := c.host.Process(p.name)
+	if !p.extra {
+		component.ReuseMemory()
+	}
 	clientset := c.server.Client(component)
 	if c.rbac {
 		if user := p.identity(); user.client != nil {

@@ -121,7 +121,7 @@ func (c *Cluster) addExtra(p Component) error {
 			return fmt.Errorf("install dependencies of %s: %w", p.Name, err)
 		}
 	}
-	state := &componentState{recipe: recipe{name: p.Name, user: p.User, start: p.Start}}
+	state := &componentState{recipe: recipe{name: p.Name, user: p.User, start: p.Start}, extra: true}
 	c.components = append(c.components, state)
 	return c.launch(state)
 }

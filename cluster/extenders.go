@@ -59,7 +59,7 @@ func (c *Cluster) addExtenders(handlers map[string]http.Handler, inside map[stri
 		state := &componentState{recipe: recipe{name: name, start: func(p ComponentContext) error {
 			inside[prefix].Serve(p.Process, handler)
 			return nil
-		}}}
+		}}, extra: true}
 		c.components = append(c.components, state)
 		if err := c.launch(state); err != nil {
 			return err

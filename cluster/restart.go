@@ -84,7 +84,7 @@ func (c *Cluster) Replicate(name string) error {
 	}
 	replica := &componentState{recipe: recipe{
 		name: name + "#2", user: p.user, replaces: p.replaces, driver: p.driver, filters: p.filters, start: p.start,
-	}, replica: true}
+	}, replica: true, extra: p.extra}
 	if _, err := c.component(replica.name); err == nil {
 		return fmt.Errorf("replicate %s: already replicated", name)
 	}

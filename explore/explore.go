@@ -228,7 +228,7 @@ func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, 
 	if err := validateRule(cfg.Rule, s.OwnRules); err != nil {
 		return nil, err
 	}
-	e := &search{ctx: ctx, scenario: s.WithSchedule(nil, ""), cfg: cfg, faultSpecs: cfg.Faults, pool: &sim.Pool{}, histories: newHistories()}
+	e := &search{ctx: ctx, scenario: s.WithSchedule(nil, ""), cfg: cfg, faultSpecs: cfg.Faults, pool: &sim.Pool{Memory: cfg.Watch == nil}, histories: newHistories()}
 	if e.faultSpecs == nil {
 		e.faultSpecs = s.Faults
 	}

@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/volsim/volsim/internal/informercache"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -62,11 +63,13 @@ func (s *Server) Informers(c *sim.Process, filters ...Filter) informers.SharedIn
 	defer s.hooks.Unlock()
 	f, ok := s.factories[c]
 	if !ok {
-		f = &factory{
-			SharedInformerFactory: informers.NewSharedInformerFactory(unservedClient(), 0),
-			server:                s, process: c, filters: map[string]resourceFilter{},
-			views: map[reflect.Type]*informer{}, customs: map[*table]*informer{},
-		}
+		memory := c.Reuse()
+		f = reuse.New[factory](memory)
+		f.SharedInformerFactory = informers.NewSharedInformerFactory(unservedClient(), 0)
+		f.server, f.process = s, c
+		f.filters = reuse.Map[string, resourceFilter](memory)
+		f.views = reuse.Map[reflect.Type, *informer](memory)
+		f.customs = reuse.Map[*table, *informer](memory)
 		s.factories[c] = f
 	}
 	for _, filter := range filters {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/volsim/volsim/internal/informercache"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -22,7 +23,13 @@ import (
 // safe for concurrent use.
 type informer struct {
 	informercache.Informer
+	informerState
 
+	hasSynced func() bool // HasSynced
+}
+
+// informerState is the state of an informer, apart from the cache.
+type informerState struct {
 	server   *Server
 	table    *table
 	process  *sim.Process
@@ -51,14 +58,18 @@ func cacheTask(resource string) string { return "cache " + resource }
 
 // newInformer returns a process's informer of a resource.
 func newInformer(s *Server, t *table, of resourceFilter, c *sim.Process) *informer {
-	v := &informer{
-		server: s, table: t, selector: of.selector, match: of.match, process: c,
+	v, used := reuse.Get[informer](c.Reuse())
+	if used {
+		v.Reset(t.kind.resource)
+	} else {
+		v.Init(t.kind.resource)
+		v.hasSynced = v.HasSynced
 	}
-	v.Init(t.kind.resource)
+	v.informerState = informerState{server: s, table: t, selector: of.selector, match: of.match, process: c}
 	v.task = c.DeliverFrom(t.kind.cache, deliveries{v})
 	v.OnRead(reads{v})
 	s.addReader(t, reader{c, v.task})
-	c.GateWorkers(v.HasSynced)
+	c.GateWorkers(v.hasSynced)
 	return v
 }
 

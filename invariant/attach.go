@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -107,8 +108,8 @@ func beginMountedStays(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
 	}
-	health := nodeHealth{c.API, map[string]int{}, map[string]int{}, map[string]bool{}}
-	withdrawn := map[volumeOnNode]int{} // step at which a node's status ceased to list the volume
+	health := nodeHealth{c.API, reuse.Map[string, int](c.Reuse), reuse.Map[string, int](c.Reuse), reuse.Map[string, bool](c.Reuse)}
+	withdrawn := reuse.Map[volumeOnNode, int](c.Reuse) // step at which a node's status ceased to list the volume
 	return watcher{
 		commits: []string{"nodes"},
 		commit: func(e fake.Commit) {
@@ -185,7 +186,7 @@ func (n *attachedNodes) remove(attachment string) {
 // beginAttachAfterDetach checks that a volume for one node gets a VolumeAttachment only if it has
 // none to another node.
 func beginAttachAfterDetach(c *Checker) watcher {
-	nodes := attachedNodes{map[volumeOnNode]map[string]bool{}, map[string]volumeOnNode{}}
+	nodes := attachedNodes{reuse.Map[volumeOnNode, map[string]bool](c.Reuse), reuse.Map[string, volumeOnNode](c.Reuse)}
 	for _, obj := range c.API.List("volumeattachments") {
 		a := obj.(*storagev1.VolumeAttachment)
 		if v := volumeOf(c.API, a); v != nil {

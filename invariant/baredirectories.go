@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/internal/podclaims"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -27,7 +28,7 @@ func beginBareDirectories(c *Checker) watcher {
 	if _, reads := c.Devices.(diskReader); !reads {
 		return watcher{}
 	}
-	d := &bareDirectories{c, map[[2]string][]containerVolume{}}
+	d := &bareDirectories{c, reuse.Map[[2]string, []containerVolume](c.Reuse)}
 	return watcher{work: func(r trace.Record) {
 		a, ok := containerAccessOf(r)
 		if !ok {

@@ -11,6 +11,7 @@ import (
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -86,7 +87,7 @@ type oneVolume struct {
 }
 
 func beginOneVolume(c *Checker) watcher {
-	o := &oneVolume{c, map[types.UID]string{}, map[types.UID][]string{}, map[string]string{}}
+	o := &oneVolume{c, reuse.Map[types.UID, string](c.Reuse), reuse.Map[types.UID, []string](c.Reuse), reuse.Map[string, string](c.Reuse)}
 	w := onVolumes(o.observe)
 	w.call = func(r trace.Record) {
 		if strings.HasPrefix(r.Verb, "NodePublish") && tookEffect(r) {
@@ -187,7 +188,7 @@ type reservation struct{ volume, claim types.UID }
 // A volume that was deleted and created again under its name between the writes of a binding is
 // ignored: neither write could know. The claim then becomes Lost, or the binding is repaired.
 func beginBoundBothWays(c *Checker) watcher {
-	reserved := map[string]reservation{} // by volume name; kept when the volume is deleted
+	reserved := reuse.Map[string, reservation](c.Reuse) // by volume name; kept when the volume is deleted
 	claims := onClaims(func(before, after *corev1.PersistentVolumeClaim) {
 		if before == nil || after == nil || !isCompleted(after) || isCompleted(before) {
 			return
@@ -242,7 +243,7 @@ func holderOf(v *corev1.PersistentVolume) string {
 // A Bound volume may lack a claimRef: unbinding clears it with one write and the phase with the
 // next. A user's edits of a volume's access modes or of the claim's annotation are ignored.
 func beginBoundPhase(c *Checker) watcher {
-	edited := map[types.UID]bool{} // volumes whose access modes were changed
+	edited := reuse.Map[types.UID, bool](c.Reuse) // volumes whose access modes were changed
 	volumes := onVolumes(func(before, after *corev1.PersistentVolume) {
 		if after == nil || before == nil {
 			return

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -46,7 +47,7 @@ type cacheOf struct{ component, kind, resource string }
 // stored last, and that a cache receives the events of a resource in order. A new list must not be
 // older than the cache. A restarted component may begin further back.
 func beginOrder(c *Checker) watcher {
-	o := &order{c: c, stored: map[storedObject]int64{}, caches: map[cacheOf]int64{}}
+	o := &order{c: c, stored: reuse.Map[storedObject, int64](c.Reuse), caches: reuse.Map[cacheOf, int64](c.Reuse)}
 	return watcher{
 		commits: orderedResources,
 		commit:  o.commit,

@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -55,7 +56,7 @@ func (d *defaults) current() string {
 // annotation. The class must be the newest default, or have been it once, as far as the controller
 // could know.
 func beginClass(c *Checker) watcher {
-	d := &defaults{marked: map[string]metav1.Time{}, ever: map[string]bool{}}
+	d := &defaults{marked: reuse.Map[string, metav1.Time](c.Reuse), ever: reuse.Map[string, bool](c.Reuse)}
 	for _, obj := range c.API.List("storageclasses") {
 		d.mark(obj.(*storagev1.StorageClass), false)
 	}

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -34,7 +35,7 @@ type readResult struct {
 }
 
 func beginData(c *Checker) watcher {
-	d := &data{c, c.volumesByHandle(), map[volumeRead]readResult{}, map[types.UID]string{}}
+	d := &data{c, c.volumesByHandle(), reuse.Map[volumeRead, readResult](c.Reuse), reuse.Map[types.UID, string](c.Reuse)}
 	w := onVolumes(d.observe)
 	w.writes, w.write = volumesOnly, d.write
 	w.request, w.call = d.request, d.call

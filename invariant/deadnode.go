@@ -12,6 +12,7 @@ import (
 	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -92,7 +93,7 @@ func (s *stay) isDue(now time.Time) bool {
 // beginEvictions checks that a pod is evicted only if its node has had a taint that it does not
 // tolerate, for as long as it does.
 func beginEvictions(c *Checker) watcher {
-	stays := map[types.UID]*stay{}
+	stays := reuse.Map[types.UID, *stay](c.Reuse)
 	see := func(pod *corev1.Pod, node *corev1.Node) {
 		s := stays[pod.UID]
 		if s == nil {
@@ -142,7 +143,7 @@ func beginEvictions(c *Checker) watcher {
 // existed at some time since the pod is on it, or if the pod was terminating on a node out of service.
 // A controller may be late.
 func beginCollectedPods(c *Checker) watcher {
-	lost := map[types.UID]bool{}
+	lost := reuse.Map[types.UID, bool](c.Reuse)
 	see := func(pod *corev1.Pod) {
 		node, exists := c.nodeOf(pod)
 		if pod.Spec.NodeName != "" && (!exists || pod.DeletionTimestamp != nil && isOutOfService(node)) {

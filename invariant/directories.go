@@ -12,6 +12,7 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/podclaims"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -34,7 +35,7 @@ func beginDirectoriesKeep(c *Checker) watcher {
 	if _, ok := c.Devices.(diskReader); !ok {
 		return watcher{}
 	}
-	t := &directoryTracker{c, map[directory][]string{}, map[directory]types.UID{}, map[directory]string{}}
+	t := &directoryTracker{c, reuse.Map[directory, []string](c.Reuse), reuse.Map[directory, types.UID](c.Reuse), reuse.Map[directory, string](c.Reuse)}
 	c.directories = t
 	for _, pod := range c.API.List("pods") {
 		t.observe(pod.(*corev1.Pod))

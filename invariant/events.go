@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -44,7 +45,7 @@ type eventRate struct {
 // an event must not be repeated faster than a failing operation with back-off would repeat it.
 // Event times have whole seconds, so the first three within a second are allowed.
 func beginEventRate(c *Checker) watcher {
-	e := &eventRate{c: c, counts: map[eventKey]eventCount{}}
+	e := &eventRate{c: c, counts: reuse.Map[eventKey, eventCount](c.Reuse)}
 	return watcher{
 		commits: []string{"events"},
 		commit:  e.commit,

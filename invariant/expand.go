@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -31,7 +32,7 @@ type sizes struct {
 // the driver must not be larger than it is at the driver. A node must not request more than that
 // either.
 func beginSizes(c *Checker) watcher {
-	s := &sizes{c: c, largest: map[types.UID]resource.Quantity{}}
+	s := &sizes{c: c, largest: reuse.Map[types.UID, resource.Quantity](c.Reuse)}
 	return watcher{
 		call:    s.call,
 		commits: claimsAndVolumes,

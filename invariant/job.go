@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -35,7 +36,7 @@ const (
 // longer listed as uncounted, none of which was counted before, and never fall. Succeeded pods of an
 // indexed job are counted by their indexes, which may become fewer with its completions.
 func beginCounts(c *Checker) watcher {
-	counted := map[types.UID]bool{}
+	counted := reuse.Map[types.UID, bool](c.Reuse)
 	left := func(job types.NamespacedName, before, after []types.UID) (n int32) {
 		for _, uid := range before {
 			if !slices.Contains(after, uid) {

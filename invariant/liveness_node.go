@@ -15,6 +15,7 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/podclaims"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -79,7 +80,7 @@ func volumesOfPod(api *fake.Server, pod *corev1.Pod) []string {
 // Upstream: pkg/controller/volume/attachdetach processVolumeAttachments (v1.36), for an attachment
 // without a PersistentVolume.
 func beginDetached(c *Checker) watcher {
-	l := &detachDeadline{Checker: c, needed: map[volumeOnNode]time.Time{}, pods: map[types.UID][]volumeOnNode{}}
+	l := &detachDeadline{Checker: c, needed: reuse.Map[volumeOnNode, time.Time](c.Reuse), pods: reuse.Map[types.UID, []volumeOnNode](c.Reuse)}
 	w := watcher{
 		commits: []string{"pods", "nodes", "volumeattachments"}, commit: l.commit, call: l.failed,
 		request: l.failed, event: l.onEvent,
@@ -264,7 +265,7 @@ func beginNoLeaks(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
 	}
-	left := mountLeaks{c, map[string]bool{}}
+	left := mountLeaks{c, reuse.Map[string, bool](c.Reuse)}
 	return watcher{
 		event: left.restart,
 		rest: func(report func(object, why string)) {

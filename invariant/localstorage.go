@@ -14,6 +14,7 @@ import (
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -165,7 +166,7 @@ type localVolumeTracker struct {
 // beginLocalVolumes checks at rest that each PersistentVolume has its logical volume on the node that it
 // names, and that no other logical volume exists, unless it is retained.
 func beginLocalVolumes(c *Checker) watcher {
-	t := &localVolumeTracker{localLife: newLocalLife(c), nodes: map[string]map[string]bool{}, retained: map[string]bool{}}
+	t := &localVolumeTracker{localLife: newLocalLife(c), nodes: reuse.Map[string, map[string]bool](c.Reuse), retained: reuse.Map[string, bool](c.Reuse)}
 	return watcher{
 		commits: volumesOnly,
 		commit: func(e fake.Commit) {

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -21,7 +22,7 @@ var lostRules = []builtIn{
 // sync, or had not listed volumes yet. A controller with a cache that lags may mark it; then the
 // claim must recover, at the latest when the world is at rest.
 func beginLost(c *Checker) watcher {
-	lost := map[types.UID]*corev1.PersistentVolumeClaim{} // claims marked Lost though their volume existed
+	lost := reuse.Map[types.UID, *corev1.PersistentVolumeClaim](c.Reuse) // claims marked Lost though their volume existed
 	return watcher{
 		writes: claimsOnly,
 		write: func(r trace.Record) {

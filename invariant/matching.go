@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 	"k8s.io/utils/ptr"
+
+	"github.com/volsim/volsim/internal/reuse"
 )
 
 // Rules about the volume that a claim gets.
@@ -30,7 +32,7 @@ type suitable struct {
 }
 
 func beginSuitable(c *Checker) watcher {
-	s := &suitable{c, map[types.UID]bool{}}
+	s := &suitable{c, reuse.Map[types.UID, bool](c.Reuse)}
 	return onBoth(onClaims(s.observeClaim), onVolumes(s.observeVolume))
 }
 

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -44,7 +45,7 @@ func beginFilesStay(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
 	}
-	k := &fileTracker{c, map[volumeOnNode][]string{}}
+	k := &fileTracker{c, reuse.Map[volumeOnNode, []string](c.Reuse)}
 	c.files = k
 	return watcher{
 		commits: []string{"pods"},
@@ -117,7 +118,7 @@ func beginReconstructed(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
 	}
-	left := mountLeaks{c, map[string]bool{}}
+	left := mountLeaks{c, reuse.Map[string, bool](c.Reuse)}
 	return watcher{
 		event: left.restart,
 		settled: func(report func(format string, a ...any)) {
@@ -134,8 +135,8 @@ func beginRunningKeeps(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
 	}
-	pods := map[types.UID]types.NamespacedName{}
-	runs := map[types.UID]int64{} // the revision since which a pod runs
+	pods := reuse.Map[types.UID, types.NamespacedName](c.Reuse)
+	runs := reuse.Map[types.UID, int64](c.Reuse) // the revision since which a pod runs
 	note := func(pod fake.Object) {
 		pods[pod.GetUID()] = types.NamespacedName{Namespace: pod.GetNamespace(), Name: pod.GetName()}
 	}
@@ -240,8 +241,8 @@ func beginReportFirst(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
 	}
-	told := map[volumeOnNode]bool{} // in use, and attached at some time since
-	recreated := map[string]bool{}  // nodes that were deleted once
+	told := reuse.Map[volumeOnNode, bool](c.Reuse) // in use, and attached at some time since
+	recreated := reuse.Map[string, bool](c.Reuse)  // nodes that were deleted once
 	look := func(was, is *corev1.Node) {
 		for _, at := range dropped(was, is) {
 			delete(told, at)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -294,7 +295,7 @@ var effectOfCall = map[string]string{
 // beginTriedAgain checks that, at rest, the last call to do or undo something did not fail, unless
 // no object needs it any more.
 func beginTriedAgain(c *Checker) watcher {
-	last := map[effect]trace.Record{} // the last call, if it failed
+	last := reuse.Map[effect, trace.Record](c.Reuse) // the last call, if it failed
 	return watcher{
 		call: func(r trace.Record) {
 			call := driverCallOf(r)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/component-helpers/storage/ephemeral"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -111,7 +112,7 @@ func keeps(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
 //
 // A pod scheduled after the list is ignored: the scheduler's cache may lag, too.
 func beginProtection(c *Checker) watcher {
-	u := &users{c, map[string]map[string]usage{}}
+	u := &users{c, reuse.Map[string, map[string]usage](c.Reuse)}
 	return watcher{
 		commits: []string{"pods"},
 		commit:  u.observe,

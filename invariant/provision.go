@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -27,9 +28,9 @@ const namePrefix = "pvc-"
 // A claim may get another volume after the first was deleted: a restarted provisioner whose cache
 // lags cannot know better.
 func beginOneProvision(c *Checker) watcher {
-	claims := map[types.UID]string{} // all claims ever: UID, namespace/name
-	makers := map[string]bool{}      // components that provision
-	made := map[string][]string{}    // by name: the paths at which a plugin provisioned volumes
+	claims := reuse.Map[types.UID, string](c.Reuse) // all claims ever: UID, namespace/name
+	makers := reuse.Map[string, bool](c.Reuse)      // components that provision
+	made := reuse.Map[string, []string](c.Reuse)    // by name: the paths at which a plugin provisioned volumes
 	w := onClaims(func(_, after *corev1.PersistentVolumeClaim) {
 		if after != nil && claims[after.UID] == "" {
 			claims[after.UID] = after.Namespace + "/" + after.Name

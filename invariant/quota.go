@@ -15,6 +15,7 @@ import (
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/quota"
+	"github.com/volsim/volsim/internal/reuse"
 )
 
 // Rules about quotas and disruption budgets.
@@ -145,8 +146,8 @@ func (c *Checker) miscounted(q *corev1.ResourceQuota, resource string) string {
 // beginBudgets checks that an eviction leaves as many healthy pods as the budget desires, unless
 // another cause than an eviction has removed one.
 func beginBudgets(c *Checker) watcher {
-	budgets := map[types.NamespacedName]*policyv1.PodDisruptionBudget{}
-	disturbed := map[types.NamespacedName]bool{} // budgets with a pod that is gone for another cause
+	budgets := reuse.Map[types.NamespacedName, *policyv1.PodDisruptionBudget](c.Reuse)
+	disturbed := reuse.Map[types.NamespacedName, bool](c.Reuse) // budgets with a pod that is gone for another cause
 	selecting := func(pod *corev1.Pod) []types.NamespacedName {
 		var found []types.NamespacedName
 		for key, budget := range budgets {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -55,7 +56,7 @@ type deletions struct {
 }
 
 func newDeletions(c *Checker) *deletions {
-	return &deletions{c, c.volumesByHandle(), map[types.UID]bool{}, map[string]bool{}}
+	return &deletions{c, c.volumesByHandle(), reuse.Map[types.UID, bool](c.Reuse), reuse.Map[string, bool](c.Reuse)}
 }
 
 func (d *deletions) call(r trace.Record) {
@@ -121,8 +122,8 @@ func lostFinalizer(before, after []string) string {
 // that.
 func beginFinalizer(c *Checker) watcher {
 	d := newDeletions(c)
-	other := map[types.UID]bool{} // volumes whose policy ever was another
-	kept := map[types.UID]bool{}  // volumes that ever had the finalizer
+	other := reuse.Map[types.UID, bool](c.Reuse) // volumes whose policy ever was another
+	kept := reuse.Map[types.UID, bool](c.Reuse)  // volumes that ever had the finalizer
 	w := onVolumes(func(before, after *corev1.PersistentVolume) {
 		if after == nil {
 			if !kept[before.UID] && !other[before.UID] && !d.done[before.UID] && provisionerOf(before) != "" &&
@@ -176,7 +177,7 @@ type accounting struct {
 }
 
 func beginAccounted(c *Checker) watcher {
-	a := &accounting{c, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]string{}}
+	a := &accounting{c, reuse.Map[string, bool](c.Reuse), reuse.Map[string, bool](c.Reuse), reuse.Map[string, bool](c.Reuse), reuse.Map[string, string](c.Reuse)}
 	w := onVolumes(a.observe)
 	w.call, w.event, w.settled = a.call, a.event, a.settle
 	return w

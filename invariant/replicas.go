@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -59,7 +60,7 @@ func (c *Checker) podsOf(kind replicaKind, set types.UID) []*corev1.Pod {
 // beginReplicas checks each pod that a controller creates: the number of pods of its set.
 func beginReplicas(c *Checker) watcher {
 	w := watcher{writes: []string{"pods"}}
-	limits := map[string]*excess{} // by resource
+	limits := reuse.Map[string, *excess](c.Reuse) // by resource
 	for _, kind := range replicaKinds {
 		limits[kind.resource] = newExcess(c, kind.controller)
 		w.commits, w.writes = append(w.commits, kind.resource), append(w.writes, kind.resource)

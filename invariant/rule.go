@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -20,6 +21,8 @@ type World struct {
 	Log     *trace.Log
 	Now     func() time.Time
 	Devices Devices // nil: no devices; rules about them are not checked
+	// Reuse is memory for what the rules remember. They must not be used after its Rewind. nil: they allocate.
+	Reuse *reuse.Memory
 }
 
 // Devices is the state below the API: backends and the disks of the nodes.

@@ -17,6 +17,7 @@ import (
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -137,7 +138,7 @@ func scheduled(e fake.Commit) *corev1.Pod {
 // volumes admits. A scheduler whose caches lag may decide by an earlier state. So volumes and
 // claims that replaced others of the same name, and nodes whose labels have changed, are ignored.
 func beginReachableVolumes(c *Checker) watcher {
-	unsteady := map[string]bool{} // "resource/namespace/name"
+	unsteady := reuse.Map[string, bool](c.Reuse) // "resource/namespace/name"
 	return watcher{
 		commits: []string{"pods", "nodes", "persistentvolumes", "persistentvolumeclaims"},
 		commit: func(e fake.Commit) {
@@ -191,7 +192,7 @@ func (c *Checker) checkReachable(pod *corev1.Pod, unsteady map[string]bool) {
 // its volumes would exceed it. A scheduler decides by its cache: the highest limit ever counts, and
 // nothing is checked after a restart with old lists.
 func beginAttachLimit(c *Checker) watcher {
-	highest := map[volumeOnNode]int{} // by driver and node
+	highest := reuse.Map[volumeOnNode, int](c.Reuse) // by driver and node
 	outdated := false
 	learn := func(node *storagev1.CSINode) {
 		for _, d := range node.Spec.Drivers {
@@ -266,7 +267,7 @@ type publication struct {
 // once.
 func beginOnePod(c *Checker) watcher {
 	keys := podKeys{}
-	published := map[types.UID]map[publication]types.UID{} // claim: where: pod
+	published := reuse.Map[types.UID, map[publication]types.UID](c.Reuse) // claim: where: pod
 	return watcher{
 		commits: []string{"pods"},
 		commit:  keys.commit,

@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -16,7 +17,7 @@ type snapshotData struct {
 // beginSnapshotData checks, after driver calls and at rest, that a snapshot has the data that it was taken
 // with. A snapshot that is deleted and taken again is another one.
 func beginSnapshotData(c *Checker) watcher {
-	d := &snapshotData{c, map[[2]string]string{}}
+	d := &snapshotData{c, reuse.Map[[2]string, string](c.Reuse)}
 	return watcher{
 		call: func(r trace.Record) {
 			if isSnapshotCall(r.Verb) {

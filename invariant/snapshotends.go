@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -47,7 +48,7 @@ type snapshotEnds struct {
 // driver has the snapshot of each ready content, and that a content names each snapshot that a VolumeSnapshot
 // has requested, unless it was retained.
 func beginSnapshotsEnd(c *Checker) watcher {
-	s := &snapshotEnds{c, map[[2]string]bool{}}
+	s := &snapshotEnds{c, reuse.Map[[2]string, bool](c.Reuse)}
 	return watcher{
 		commits: []string{contents},
 		commit: func(e fake.Commit) {

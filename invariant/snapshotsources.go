@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -21,7 +22,7 @@ type sourceTracker struct {
 //
 // if its cache had that claim or that snapshot.
 func beginSources(c *Checker) watcher {
-	t := &sourceTracker{c, map[string]int64{}, map[string]int64{}}
+	t := &sourceTracker{c, reuse.Map[string, int64](c.Reuse), reuse.Map[string, int64](c.Reuse)}
 	for _, obj := range c.API.List("persistentvolumeclaims") {
 		t.claim("ADDED", obj.(*corev1.PersistentVolumeClaim), revisionOf(obj.GetResourceVersion()))
 	}

@@ -3,6 +3,7 @@ package invariant
 import (
 	"strings"
 
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -26,7 +27,7 @@ func beginStageOrder(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
 	}
-	o := &stageOrder{c, map[volumeOnNode]bool{}}
+	o := &stageOrder{c, reuse.Map[volumeOnNode, bool](c.Reuse)}
 	return watcher{
 		call: func(r trace.Record) {
 			call := deviceCallOf(r)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -59,7 +60,7 @@ func setOf(pod *corev1.Pod) types.UID {
 // beginOrdinals checks that a set controls one pod of an ordinal, and that controllers leave it to the
 // kubelet to remove a pod that may run. A user may force a deletion.
 func beginOrdinals(c *Checker) watcher {
-	pods := map[ordinal]types.NamespacedName{}
+	pods := reuse.Map[ordinal, types.NamespacedName](c.Reuse)
 	placeOf := func(pod *corev1.Pod) (ordinal, bool) {
 		at := ordinal{setOf(pod), pod.Labels[appsv1.PodIndexLabel]}
 		return at, at.set != "" && at.n != ""
@@ -112,7 +113,7 @@ type retaining struct {
 // set because of a pod or of the set, if the set never allowed it. Other owners of a claim, and users,
 // may.
 func beginRetained(c *Checker) watcher {
-	sets := map[types.NamespacedName]*retaining{}
+	sets := reuse.Map[types.NamespacedName, *retaining](c.Reuse)
 	note := func(set *appsv1.StatefulSet, isNew, gone bool) {
 		key := types.NamespacedName{Namespace: set.Namespace, Name: set.Name}
 		if isNew || sets[key] == nil {

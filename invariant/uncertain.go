@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -43,7 +44,7 @@ func beginUncertain(c *Checker) watcher {
 	if c.Devices == nil {
 		return watcher{}
 	}
-	u := &uncertainty{c, map[mountPlace]string{}}
+	u := &uncertainty{c, reuse.Map[mountPlace, string](c.Reuse)}
 	return watcher{
 		commits: []string{"nodes"},
 		commit:  u.droppedUse,

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/volsim/volsim/fake"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -44,7 +45,7 @@ func beginWholeVersions(c *Checker) watcher {
 	if _, ok := c.Devices.(diskReader); !ok {
 		return watcher{}
 	}
-	t := &versionTracker{c, map[string][]map[string]string{}, map[types.UID][]fileVolume{}, map[types.UID]int32{}}
+	t := &versionTracker{c, reuse.Map[string, []map[string]string](c.Reuse), reuse.Map[types.UID, []fileVolume](c.Reuse), reuse.Map[types.UID, int32](c.Reuse)}
 	for _, resource := range []string{"configmaps", "secrets"} {
 		for _, obj := range c.API.List(resource) {
 			t.addVersion(resource, obj)

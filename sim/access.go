@@ -67,7 +67,7 @@ func (p *Process) TouchWorld(kind AccessKind, part string) {
 // WorkerOf is Worker for a task whose steps use only the named part of the process's memory, and what
 // they name by Touch.
 func (p *Process) WorkerOf(part, name string, ready func() bool, step func(ctx context.Context)) {
-	t := newWorker(name, ready, step)
+	t := p.newWorker(name, ready, step)
 	t.memory = part
 	p.add(t)
 }

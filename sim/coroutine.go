@@ -5,14 +5,20 @@ import (
 	"runtime/debug"
 
 	"github.com/volsim/volsim/internal/goroutine"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
-// A Pool keeps the coroutines of stepped hosts for reuse, so that the next host need not create
-// them or grow their stacks again, and logs that are given to it, and the names of tasks. The zero value is empty. It is for one goroutine. Close it, or
-// the coroutines stay in memory.
+// A Pool holds what the worlds of one search share: coroutines, so that the next host need not create
+// them or grow their stacks again, logs that are given to it, the names of tasks, and memory. The zero
+// value is empty. It is for one goroutine. Close it, or the coroutines stay in memory.
 type Pool struct {
+	// Memory says that hosts use the memory of those that were closed, for the processes that allow it by
+	// Process.ReuseMemory. Nothing of a closed world may then be used, except its log and its API server.
+	Memory bool
+
 	free    []*coroutine
+	memory  *reuse.Memory            // of a closed host; nil: none
 	log     *trace.Log               // empty; nil: none
 	names   map[taskInProcess]string // full names of tasks
 	looks   int                      // number of looks for goroutines that outlive their task

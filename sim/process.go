@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -68,8 +69,9 @@ type Process struct {
 
 	gates []func() bool // all must have held once before a worker is ready
 
-	handlersEnqueue bool // see HandlersEnqueue
-	remembers       bool // see Remembers
+	handlersEnqueue bool          // see HandlersEnqueue
+	remembers       bool          // see Remembers
+	reused          *reuse.Memory // nil: none; see ReuseMemory
 	memory          func(StateWriter)
 	queues          []queueState
 
@@ -169,12 +171,14 @@ func (p *Process) gatesOpen() bool {
 // Worker adds a task that takes up work whenever ready holds, once the gates are open. step may
 // suspend.
 func (p *Process) Worker(name string, ready func() bool, step func(ctx context.Context)) {
-	p.add(newWorker(name, ready, step))
+	p.add(p.newWorker(name, ready, step))
 }
 
 // newWorker returns the task of Worker.
-func newWorker(name string, ready func() bool, step func(ctx context.Context)) *Task {
-	return &Task{name: name, class: classWorker, ready: ready, gated: true, step: step}
+func (p *Process) newWorker(name string, ready func() bool, step func(ctx context.Context)) *Task {
+	t := p.newTask()
+	t.name, t.class, t.ready, t.gated, t.step = name, classWorker, ready, true, step
+	return t
 }
 
 // Delivery adds a task that takes in events from outside, one at a time. step must not suspend.
@@ -198,7 +202,8 @@ func (p *Process) DeliverFrom(name string, source interface {
 	Deliver()
 },
 ) *Task {
-	t := &Task{name: name, class: classDelivery, source: source, inline: true}
+	t := p.newTask()
+	t.name, t.class, t.source, t.inline = name, classDelivery, source, true
 	p.add(t)
 	return t
 }
@@ -208,7 +213,9 @@ func (t *Task) Wake() { t.process.host.wakeTask(t) }
 
 // Spawn starts a task that runs once and ends.
 func (p *Process) Spawn(name string, run func(ctx context.Context)) {
-	p.add(&Task{name: name, class: classInFlight, ready: always, step: run, once: true})
+	t := p.newTask()
+	t.name, t.class, t.ready, t.step, t.once = name, classInFlight, always, run, true
+	p.add(t)
 }
 
 // User adds a task that runs once and stands for a person or a program outside the control plane.

@@ -58,6 +58,7 @@ type Queue[K comparable] struct {
 	later    delayHeap[K]
 	seq      int
 	timer    *Timer
+	hasWork  func() bool // hasWaiting
 }
 
 // NewQueue returns a queue of a process.
@@ -68,14 +69,11 @@ func NewQueue[K comparable](p *Process, cfg QueueConfig) *Queue[K] {
 	if cfg.BackoffMax == 0 {
 		cfg.BackoffMax = backoffMax
 	}
-	q := &Queue[K]{process: p, cfg: cfg}
+	m := newQueue[K](p, cfg)
+	q := &m.Queue
 	p.queues = append(p.queues, q)
-	newTimer := p.NewTimer
-	if cfg.Background {
-		newTimer = p.NewBackgroundTimer
-	}
-	q.timer = newTimer(cfg.Name+" retry", q.release)
-	q.timer.heartbeat = cfg.Heartbeat || cfg.Watchdog
+	q.timer.register(p, m.name)
+	q.timer.background, q.timer.heartbeat = cfg.Background, cfg.Heartbeat || cfg.Watchdog
 	if cfg.Watchdog {
 		q.timer.missed = q.missed
 	}
@@ -85,20 +83,24 @@ func NewQueue[K comparable](p *Process, cfg QueueConfig) *Queue[K] {
 // Work adds a worker, which calls sync for each key; sync may suspend. An error puts the key back
 // after its back-off. Success resets the back-off.
 func (q *Queue[K]) Work(sync func(ctx context.Context, key K) error) {
-	t := newWorker(q.cfg.Name, func() bool { return q.waiting() > 0 }, func(ctx context.Context) {
-		key := q.get()
-		defer q.done(key)
-		q.process.Record(trace.Action{Kind: trace.KindWork, Verb: "sync", Object: keyText(key)}, trace.Outcome{})
-		if err := sync(ctx, key); err != nil {
-			q.AddRateLimited(key)
-			return
-		}
-		q.Forget(key)
-	})
+	t := q.process.newWorker(q.cfg.Name, q.hasWork, newQueueWorker(q, sync).step)
 	if q.cfg.Heartbeat {
 		t.beats = q.has
 	}
 	q.process.add(t)
+}
+
+// work handles the next key.
+func (w *queueWorker[K]) work(ctx context.Context) {
+	q := w.queue
+	key := q.get()
+	defer q.done(key)
+	q.process.Record(trace.Action{Kind: trace.KindWork, Verb: "sync", Object: keyText(key)}, trace.Outcome{})
+	if err := w.sync(ctx, key); err != nil {
+		q.AddRateLimited(key)
+		return
+	}
+	q.Forget(key)
 }
 
 // keyText returns the text form of a key in the trace.
@@ -218,6 +220,9 @@ func (q *Queue[K]) Len() int {
 	}
 	return q.waiting()
 }
+
+// hasWaiting reports whether a key waits for a worker.
+func (q *Queue[K]) hasWaiting() bool { return q.waiting() > 0 }
 
 // waiting is Len, without an access.
 func (q *Queue[K]) waiting() int { return len(q.order) - q.first }

@@ -200,9 +200,16 @@ func (s *Stepped) add(t *Task) {
 	s.nextID++
 	t.id = s.nextID
 	s.tasks = append(s.tasks, t)
+	if t.process.tasks == nil {
+		t.process.tasks = make([]*Task, 0, tasksMin)
+	}
 	t.process.tasks = append(t.process.tasks, t)
 	s.touch(t.process)
 }
+
+// tasksMin is the capacity of the tasks of a process with its first one. A controller has a task for
+// each cache, and a worker and a timer for each queue.
+const tasksMin = 8
 
 // remove removes a task that has ended.
 func (s *Stepped) remove(t *Task) {

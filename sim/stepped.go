@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -51,8 +52,9 @@ type Stepped struct {
 	options       []*Task // scratch of Step
 	current       *Task
 	pool          *Pool
-	ownsPool      bool     // the pool belongs to the host
-	decision      Decision // scratch of Step
+	ownsPool      bool          // the pool belongs to the host
+	reused        *reuse.Memory // nil: none; see Pool.Memory
+	decision      Decision      // scratch of Step
 	panics        []Panic
 	nextID        int
 	steps         int
@@ -94,6 +96,7 @@ func NewStepped(cfg SteppedConfig) *Stepped {
 	if s.pool == nil {
 		s.pool, s.ownsPool = &Pool{}, true
 	}
+	s.takeMemory()
 	if s.log == nil {
 		s.log, s.pool.log = cmp.Or(s.pool.log, &trace.Log{}), nil
 	}
@@ -269,6 +272,7 @@ func (s *Stepped) Close() {
 		s.pool.Close()
 	}
 	s.tasks = nil
+	s.returnMemory()
 }
 
 func (s *Stepped) runTask(t *Task) {
@@ -294,7 +298,7 @@ func (s *Stepped) runTask(t *Task) {
 			t.goroutines = otherGoroutines()
 		}
 		if t.begin == nil {
-			t.begin = func() { t.step(s.Context()) }
+			t.begin = func() { t.step(t.process.host.Context()) }
 		}
 		t.co.start(t.begin)
 		s.finishTask(t)

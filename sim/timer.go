@@ -19,10 +19,17 @@ type Timer struct {
 
 // NewTimer returns a timer that is not set. fire runs as a task of its own and must not suspend.
 func (p *Process) NewTimer(name string, fire func()) *Timer {
-	t := &Timer{process: p, fire: fire}
-	t.task = Task{name: name, class: classWorker, inline: true, timer: t}
-	p.add(&t.task)
+	t := p.newTimer()
+	t.fire = fire
+	t.register(p, name)
 	return t
+}
+
+// register adds the task of a timer to a process.
+func (t *Timer) register(p *Process, name string) {
+	t.process = p
+	t.task.name, t.task.class, t.task.inline, t.task.timer = name, classWorker, true, t
+	p.add(&t.task)
 }
 
 // NewBackgroundTimer returns a timer for periodic work (a resync, a poll). A world counts as

@@ -171,7 +171,7 @@ func (s *Scenario) setUp(ctx context.Context, o Options) (*world, error) {
 	}
 	c.Trace().KeepReads = len(s.Extra) > 0
 	w := &world{cluster: c, host: c.Host().(*sim.Stepped)}
-	w.checker = invariant.Watch(invariant.World{API: c.Server(), Log: c.Trace(), Now: w.host.Now, Devices: c.DeviceState()}, rules...)
+	w.checker = invariant.Watch(invariant.World{API: c.Server(), Log: c.Trace(), Now: w.host.Now, Devices: c.DeviceState(), Reuse: w.host.Reuse()}, rules...)
 	if err := c.Start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("scenario %s: set-up: %w", s.Name, err), c.Close())
 	}

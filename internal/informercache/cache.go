@@ -2,6 +2,7 @@ package informercache
 
 import (
 	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
 
@@ -38,7 +39,7 @@ type Informer struct {
 	indexer   indexer
 	revision  string
 	synced    atomic.Bool
-	handlers  []*registration // copied on write: a handler may add and remove handlers
+	handlers  []*registration // appended to, or copied: a handler may add and remove handlers
 	transform cache.TransformFunc
 }
 
@@ -53,7 +54,37 @@ func New(name string) *Informer {
 
 // Init makes a zero Informer, such as a field of another struct, one that has not listed.
 func (v *Informer) Init(name string) {
-	v.laterMethods, v.FIFO, v.name = neverRun(), cache.NewFIFO(cache.MetaNamespaceKeyFunc), name
+	v.laterMethods, v.FIFO, v.name = neverRun(), newQueue(), name
+}
+
+// Reset makes an informer one that has not listed, for another world. It keeps memory only. Nothing may
+// use it as before.
+func (v *Informer) Reset(name string) {
+	for _, r := range v.handlers {
+		*r = registration{} // for a handler of the other world
+	}
+	v.revision, v.handlers, v.transform = "", v.handlers[:0], nil
+	v.synced.Store(false)
+	v.indexer.reset()
+	v.Init(name)
+}
+
+// sharedQueue is the queue of all informers if client-go has no HasSyncedChecker, for which each of them
+// needs its own; nil: it has.
+var sharedQueue = sync.OnceValue(func() *cache.FIFO {
+	queue := cache.NewFIFO(cache.MetaNamespaceKeyFunc)
+	if _, has := reflect.TypeOf(queue).MethodByName("HasSyncedChecker"); has {
+		return nil
+	}
+	return queue
+})
+
+// newQueue returns the queue of an informer.
+func newQueue() *cache.FIFO {
+	if queue := sharedQueue(); queue != nil {
+		return queue
+	}
+	return cache.NewFIFO(cache.MetaNamespaceKeyFunc)
 }
 
 // A ReadObserver is called before each read of the cache, with the key of the object, or "" if the read
@@ -89,7 +120,9 @@ func (v *Informer) Replace(all []any, revision string) {
 
 func (v *Informer) sync() {
 	v.synced.Store(true)
-	must(v.FIFO.Replace(nil, ""))
+	if v.FIFO != sharedQueue() {
+		must(v.FIFO.Replace(nil, ""))
+	}
 }
 
 // notifyDifference calls the handlers for the changes between two lists.

@@ -23,6 +23,13 @@ type indexer struct {
 	observer ReadObserver           // see Informer.OnRead; nil: none
 }
 
+// reset empties the indexer and removes its indices.
+func (x *indexer) reset() {
+	x.items.Clear()
+	clear(x.indices)
+	x.revision, x.observer = "", nil
+}
+
 // read reports a read of an object, or with "" of all.
 func (x *indexer) read(key string) {
 	if x.observer != nil {

@@ -23,14 +23,28 @@ func (r *registration) HasSynced() bool { return r.informer.HasSynced() }
 // AddEventHandler adds a handler. If the informer has listed, the handler receives all objects
 // before the call returns.
 func (v *Informer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	r := &registration{FIFO: v.FIFO, informer: v, handler: h}
-	v.handlers = append(v.handlers[:len(v.handlers):len(v.handlers)], r)
+	r := v.register(h)
+	v.handlers = append(v.handlers, r) // a call of the handlers in progress has the slice up to here
 	if v.synced.Load() {
 		for _, obj := range v.indexer.List() {
 			h.OnAdd(obj, true)
 		}
 	}
 	return r, nil
+}
+
+// register returns the registration of a handler.
+func (v *Informer) register(h cache.ResourceEventHandler) *registration {
+	n := len(v.handlers)
+	if n == cap(v.handlers) {
+		return &registration{FIFO: v.FIFO, informer: v, handler: h}
+	}
+	r := v.handlers[:n+1][n] // of another world; see Reset
+	if r == nil {
+		r = &registration{}
+	}
+	*r = registration{FIFO: v.FIFO, informer: v, handler: h}
+	return r
 }
 
 // AddEventHandlerWithResyncPeriod is AddEventHandler: there is no resync.
