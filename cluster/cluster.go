@@ -307,6 +307,9 @@ func New(cfg Config) (*Cluster, error) {
 	if cfg.API.CreateWarnings == nil {
 		cfg.API.CreateWarnings = c.createWarnings
 	}
+	if stepped, ok := c.host.(*sim.Stepped); ok {
+		cfg.API.Reuse = stepped.Reuse()
+	}
 	c.server, c.rbac = fake.NewServer(cfg.API), cfg.API.RBAC
 	c.client = c.server.Client(c.host.ExternalCaller())
 	definitions.ServeAdmission(c.server)

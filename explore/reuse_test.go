@@ -3,6 +3,7 @@ package explore_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -48,11 +49,12 @@ func runReused(t *testing.T, s *scenario.Scenario, seed uint64, pool *sim.Pool, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("%s%v\n%v\n", r.Trace.Text(), r.Failure, r.Outcome)
+	return fmt.Sprintf("%s%v\n%v\n", r.Trace.Text(), r.Outcome, r.Failure)
 }
 
-// compareReused runs worlds that share memory, and the same worlds alone. It returns how many differ.
-func compareReused(t *testing.T, texts []string, with func(s *scenario.Scenario)) (different int) {
+// compareReused runs worlds that share memory, and the same worlds alone. It returns how many differ,
+// have crashes and fail.
+func compareReused(t *testing.T, texts []string, with func(s *scenario.Scenario)) (different, crashed, failed int) {
 	t.Helper()
 	pool := &sim.Pool{Memory: true}
 	defer pool.Close()
@@ -74,26 +76,34 @@ func compareReused(t *testing.T, texts []string, with func(s *scenario.Scenario)
 			if seed%4 == 3 {
 				stepsMax = 40 // the run is cut
 			}
-			if runReused(t, s, seed, pool, stepsMax) != runReused(t, parse(texts[i]), seed, nil, stepsMax) {
+			got := runReused(t, s, seed, pool, stepsMax)
+			if got != runReused(t, parse(texts[i]), seed, nil, stepsMax) {
 				different++
+			}
+			if strings.Contains(got, "crash") {
+				crashed++
+			}
+			if !strings.HasSuffix(got, "\n<nil>\n") {
+				failed++
 			}
 		}
 	}
-	return different
+	return different, crashed, failed
 }
 
 // TestReusedMemoryChangesNothing checks that worlds with the memory of earlier ones have the same trace as
 // alone, also after worlds with crashes, worlds that failed and worlds that were cut.
 func TestReusedMemoryChangesNothing(t *testing.T) {
-	if n := compareReused(t, reuseWorlds, func(*scenario.Scenario) {}); n > 0 {
-		t.Errorf("%d worlds differ from those that run alone", n)
+	n, crashed, failed := compareReused(t, reuseWorlds, func(*scenario.Scenario) {})
+	if n > 0 || crashed == 0 || failed == 0 {
+		t.Errorf("%d worlds differ from those that run alone; %d have crashes, %d failed: want none, some and some", n, crashed, failed)
 	}
 }
 
 // TestLeakBetweenWorldsIsFound checks that the comparison finds what one world leaves for the next: here
 // a count of requests, of which each eleventh is refused.
 func TestLeakBetweenWorldsIsFound(t *testing.T) {
-	n := compareReused(t, reuseWorlds[:1], func(s *scenario.Scenario) {
+	n, _, _ := compareReused(t, reuseWorlds[:1], func(s *scenario.Scenario) {
 		requests := 0
 		s.Interceptors.Client = func(_ string, client *fake.Clientset) *fake.Clientset {
 			return client.WithInterceptor(fake.InterceptorFunc(

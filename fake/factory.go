@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/informers/batch"
 	"k8s.io/client-go/informers/coordination"
 	"k8s.io/client-go/informers/core"
+	corev1 "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/informers/networking"
 	"k8s.io/client-go/informers/policy"
@@ -45,7 +46,17 @@ type factory struct {
 	views   map[reflect.Type]*informer
 	customs map[*table]*informer
 	delays  map[*table]int // age of the first lists in events; see Server.DelayCache
+	core    *coreGroup
 }
+
+// A coreGroup has the informers of the core group.
+type coreGroup struct {
+	core.Interface
+	v1 corev1.Interface
+}
+
+// V1 returns the informers of version 1.
+func (g *coreGroup) V1() corev1.Interface { return g.v1 }
 
 var _ informers.SharedInformerFactory = (*factory)(nil)
 
@@ -64,7 +75,13 @@ func (s *Server) Informers(c *sim.Process, filters ...Filter) informers.SharedIn
 	f, ok := s.factories[c]
 	if !ok {
 		memory := c.Reuse()
-		f = reuse.New[factory](memory)
+		var used bool
+		if f, used = reuse.Get[factory](memory); used {
+			*f = factory{core: f.core}
+		} else {
+			group := core.New(f, "", nil)
+			f.core = &coreGroup{group, group.V1()}
+		}
 		f.SharedInformerFactory = informers.NewSharedInformerFactory(unservedClient(), 0)
 		f.server, f.process = s, c
 		f.filters = reuse.Map[string, resourceFilter](memory)
@@ -222,7 +239,7 @@ func (f *factory) synced() map[reflect.Type]bool {
 }
 
 // Core returns the informers of the core group.
-func (f *factory) Core() core.Interface { return core.New(f, "", nil) }
+func (f *factory) Core() core.Interface { return f.core }
 
 // Storage returns the informers of the group storage.k8s.io.
 func (f *factory) Storage() storage.Interface { return storage.New(f, "", nil) }

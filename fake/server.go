@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/volsim/volsim/fake/internal/admit"
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -113,6 +114,9 @@ type Config struct {
 	// HistoryAge is the maximum age of an event in a log. Older events are dropped at a later
 	// write. 0: no limit.
 	HistoryAge time.Duration
+	// Reuse is memory of a world. The namespaces and initial objects of an earlier server with the same
+	// configuration are then shared. nil: they are created.
+	Reuse *reuse.Memory
 }
 
 // A Server is the API server: the store, its rules, and its clients. All methods are safe for
@@ -185,6 +189,16 @@ func NewServer(cfg Config) *Server {
 	if cfg.RBAC {
 		s.access = s.newAccess()
 	}
+	shared := baseOf(cfg, s.timestamp().Time)
+	if !shared.restore(s) {
+		s.begin(cfg)
+		shared.store(s)
+	}
+	return s
+}
+
+// begin stores what a server begins with.
+func (s *Server) begin(cfg Config) {
 	for _, name := range []string{
 		metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic,
 		corev1.NamespaceNodeLease,
@@ -200,7 +214,6 @@ func NewServer(cfg Config) *Server {
 	if cfg.RBAC {
 		s.bootstrapRoles()
 	}
-	return s
 }
 
 // addNamespace stores a namespace as the server creates it, unless it exists.

@@ -34,7 +34,7 @@ func (k *Kubelet) registerDrivers(ctx context.Context) error {
 		return nil
 	}
 	var uid types.UID
-	if node, err := k.cfg.Informers.Core().V1().Nodes().Lister().Get(k.cfg.Node); err == nil {
+	if node, err := k.nodes.Get(k.cfg.Node); err == nil {
 		uid = node.UID
 	}
 	if err := k.csi.InitializeCSINode(ctx, uid); err != nil {

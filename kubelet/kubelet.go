@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/record"
 
 	"github.com/volsim/volsim/internal/eventhandler"
@@ -81,6 +82,7 @@ type Kubelet struct {
 	pods           *sim.Queue[types.UID]
 	status         *sim.Queue[string] // one key: the node's name
 	plugins        *pluginmanager.Manager
+	nodes          corelisters.NodeLister
 	known          map[types.UID]*corev1.Pod // the pods of this node, as last seen
 	begun          bool                      // the volume manager has all pods seen at the start
 	start          *sim.Queue[string]        // see syncStart
@@ -165,6 +167,7 @@ func New(cfg Config) (*Kubelet, error) {
 			k.status.Add(node.Name)
 		}
 	}, nil)
+	k.nodes = core.Nodes().Lister()
 	k.watchLimits()
 	k.watchUsage()
 	k.watchRemounts()

@@ -98,7 +98,7 @@ func (k *Kubelet) syncNode(ctx context.Context, name string) error {
 }
 
 func (k *Kubelet) registered() bool {
-	_, err := k.cfg.Informers.Core().V1().Nodes().Lister().Get(k.cfg.Node)
+	_, err := k.nodes.Get(k.cfg.Node)
 	return err == nil
 }
 
@@ -114,7 +114,7 @@ func (k *Kubelet) reportsReady(node *corev1.Node) bool {
 //
 // Upstream: pkg/kubelet/nodestatus ReadyCondition, MemoryPressureCondition and its like (v1.36).
 func (k *Kubelet) reportReady(ctx context.Context) error {
-	node, err := k.cfg.Informers.Core().V1().Nodes().Lister().Get(k.cfg.Node)
+	node, err := k.nodes.Get(k.cfg.Node)
 	if err != nil || !k.reportsReady(node) {
 		return nil // a node without a Node is registered as ready
 	}
@@ -141,7 +141,7 @@ func (k *Kubelet) reportReady(ctx context.Context) error {
 //
 // Upstream: pkg/kubelet reconcileCMADAnnotationWithExistingNode (v1.36).
 func (k *Kubelet) reconcileAttachAnnotation(ctx context.Context) error {
-	node, err := k.cfg.Informers.Core().V1().Nodes().Lister().Get(k.cfg.Node)
+	node, err := k.nodes.Get(k.cfg.Node)
 	if err != nil || (node.Annotations[managedAttachAnnotation] == "") == k.cfg.SelfAttach {
 		return nil // a deleted Node is registered again
 	}

@@ -48,7 +48,7 @@ func (o podObjects) addresses() (node, pod string) {
 }
 
 func (o podObjects) allocatable() corev1.ResourceList {
-	if node, err := o.kubelet.cfg.Informers.Core().V1().Nodes().Lister().Get(o.kubelet.cfg.Node); err == nil {
+	if node, err := o.kubelet.nodes.Get(o.kubelet.cfg.Node); err == nil {
 		return node.Status.Allocatable
 	}
 	return nodeResources
