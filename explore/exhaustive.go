@@ -2,6 +2,7 @@ package explore
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -15,6 +16,9 @@ import (
 func (e *search) exhaustive(bound int) error {
 	if bound > 0 {
 		return e.exhaust(bound, map[uint64]int{}, false)
+	}
+	if e.cfg.Shards == 1 { // the others have run the rest
+		e.graph = newHistoryGraph()
 	}
 	if err := newOrders(e, noMishap).all(); err != nil {
 		return err
@@ -30,6 +34,23 @@ func (e *search) exhaustive(bound int) error {
 	}
 	e.report.Complete = fmt.Sprintf("no failure in any order of events, also with one of %s anywhere", e.mishaps())
 	return nil
+}
+
+// countHistories sets the number of histories of a complete search of all orders of events.
+func (r *Report) countHistories(g *historyGraph) {
+	if g == nil || r.Complete == "" || r.Failure != nil {
+		return
+	}
+	n, more := g.count(historyPlacesMax)
+	r.Histories = int(min(n, math.MaxInt))
+	words := fmt.Sprintf("%d histories", r.Histories)
+	if r.Histories == 1 {
+		words = "1 history"
+	}
+	if more {
+		words = "at least " + words
+	}
+	r.Complete += fmt.Sprintf(": %s, %s", plural(r.Schedules, "schedule"), words)
 }
 
 // mishaps returns the faults and events of the search in words.

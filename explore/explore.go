@@ -91,7 +91,10 @@ type Report struct {
 	Steps     int // in all of them
 	States    int // different states visited, if they are counted
 	Left      int // Exhaustive: number of alternatives that were known and not run when the search ended
-	Histories int // different histories: orders of events that look different to the rules
+	// Histories is the number of different histories: orders of events that look different to the rules. A complete
+	// exhaustive search without Depth counts those of all orders, also of those that it left out; if there
+	// are too many to count, Complete says that there are at least so many.
+	Histories int
 	// NewHistories is the number of the last 100 schedules whose history was new.
 	NewHistories int
 	Conditions   []trace.Condition // of trace.Sometimes in all schedules, and those that the scenario names; by name
@@ -174,6 +177,9 @@ func (e *search) searchAll() (Report, error) {
 	if e.cfg.Coverage {
 		e.report.Coverage = e.coverage.list()
 	}
+	if e.job == nil && err == nil {
+		e.report.countHistories(e.graph)
+	}
 	return e.report, err
 }
 
@@ -192,17 +198,19 @@ type search struct {
 	considered   int              // schedules considered, of all shards
 	states       *states          // nil: not counted
 	histories    *histories
-	coverage     *coverage // nil: not counted
-	corpus       *corpus   // nil: none
-	pool         *sim.Pool // shared by all runs
-	badFaultSpec error     // one of the fault specs can never apply
-	smaller      bool      // of the smaller world; see searchSmaller
-	earlier      int       // schedules that were run in the whole world before
-	shrinking    bool      // part of the shrinking of another search's result
-	stepsMax     int       // bound on the steps of all runs; 0: none
-	callers      bool      // runUncounted records who made the calls
-	job          *job      // nil: the only one
-	elsewhere    int       // schedules that other jobs run
+	history      *history      // of the run
+	graph        *historyGraph // nil: histories of orders that are not run are not counted
+	coverage     *coverage     // nil: not counted
+	corpus       *corpus       // nil: none
+	pool         *sim.Pool     // shared by all runs
+	badFaultSpec error         // one of the fault specs can never apply
+	smaller      bool          // of the smaller world; see searchSmaller
+	earlier      int           // schedules that were run in the whole world before
+	shrinking    bool          // part of the shrinking of another search's result
+	stepsMax     int           // bound on the steps of all runs; 0: none
+	callers      bool          // runUncounted records who made the calls
+	job          *job          // nil: the only one
+	elsewhere    int           // schedules that other jobs run
 }
 
 func newSearch(ctx context.Context, s *scenario.Scenario, cfg Config) (*search, error) {
@@ -341,6 +349,7 @@ func (e *search) runWithSetup(strategy sim.Strategy, begin func(c *cluster.Clust
 		exercised, strategy = newExercise(strategy, e.coverage)
 	}
 	history := newHistory()
+	e.history = history
 	r, err := e.scenario.Run(e.ctx, scenario.Options{Strategy: strategy, Pool: e.pool, StepsMax: e.bound(), Watch: func(c *cluster.Cluster) {
 		if e.defaultRun == nil {
 			e.badFaultSpec = c.ValidateFaults(e.faultSpecs)

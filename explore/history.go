@@ -52,6 +52,10 @@ type history struct {
 	versions  map[objectKey]uint64 // number of writes
 	resources map[string]uint64    // number of writes
 	written   map[int64]uint64     // by revision: which write of its object it was
+
+	// take is called with each record that counts: what it found, and whether it counts for the order of
+	// all changes. nil: not called.
+	take func(r trace.Record, found uint64, changes bool)
 }
 
 // An objectKey names an object of the API server.
@@ -90,23 +94,32 @@ func (h *history) record(r trace.Record) {
 	if r.Kind != trace.KindAPI && r.Kind != trace.KindDriver && r.Kind != trace.KindEvent {
 		return
 	}
-	n := h.tasks[r.Task]
-	switch resource, _, _ := strings.Cut(r.Object, "/"); {
-	case r.Kind != trace.KindAPI:
-	case r.Verb == "list":
-		n ^= h.resources[resource]
-	default:
-		n ^= h.written[revisionOf(r)]
-	}
-	n = mix(mix(n, r.Verb), r.Object)
+	found := h.found(r)
+	n := mix(mix(h.tasks[r.Task]^found, r.Verb), r.Object)
 	if r.Err != nil {
 		n = mix(n, "fails")
 	}
 	h.tasks[r.Task] = n
 	changes := r.After != nil || r.Kind == trace.KindDriver && !r.Read || r.Kind == trace.KindEvent
-	if changes && !strings.HasPrefix(r.Object, resourceEvents+"/") {
+	changes = changes && !strings.HasPrefix(r.Object, resourceEvents+"/")
+	if changes {
 		h.changes = mix(h.changes^n, r.Task)
 	}
+	if h.take != nil {
+		h.take(r, found, changes)
+	}
+}
+
+// found returns a number for the version that a request found.
+func (h *history) found(r trace.Record) uint64 {
+	resource, _, _ := strings.Cut(r.Object, "/")
+	switch {
+	case r.Kind != trace.KindAPI:
+		return 0
+	case r.Verb == "list":
+		return h.resources[resource]
+	}
+	return h.written[revisionOf(r)]
 }
 
 // versionOf returns the resourceVersion in the record of a request or a delivery; "": it has none.

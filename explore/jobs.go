@@ -71,6 +71,7 @@ type job struct {
 
 	// set when the search has ended
 	report   Report
+	graph    *historyGraph // nil: none
 	err      error
 	end      position // of the failure or error; zero: none
 	failures map[*Failure]position
@@ -145,6 +146,7 @@ func (j *job) config() Config {
 // search searches and, if it fails, stops the jobs that are behind.
 func (j *job) search(e *search) {
 	j.report, j.err = e.searchAll()
+	j.graph = e.graph
 	j.team.mu.Lock()
 	defer j.team.mu.Unlock()
 	switch {
@@ -325,6 +327,7 @@ func (t *team) merge(ctx context.Context) (Report, error) {
 		sum.Complete = last.report.Complete
 	case complete:
 		sum.Complete = t.complete()
+		sum.countHistories(t.historyGraph())
 	}
 	return sum, err
 }
@@ -372,6 +375,17 @@ func (t *team) last(ctx context.Context) (*job, error) {
 		return nil, nil
 	}
 	return last, last.err
+}
+
+// historyGraph returns the paths of all jobs; nil: they have none.
+func (t *team) historyGraph() *historyGraph {
+	all := t.jobs[0].graph
+	for _, j := range t.jobs[1:] {
+		if all != nil && j.graph != nil {
+			all.add(j.graph)
+		}
+	}
+	return all
 }
 
 // statesUntil returns the number of states that the job visited in those of its runs that count.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/sim"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // orders is a search of all orders of events, depth first. Of two orders that lead to one state it
@@ -25,7 +26,8 @@ type orders struct {
 	visited map[uint64]uint32 // see stepSets
 	sets    stepSets
 	mishap  mishap
-	blocks  bool // see blockOrder
+	blocks  bool  // see blockOrder
+	start   int32 // node of the history graph; 0: histories are not counted
 	// unreduced makes all steps from each state, also those that are asleep. Tests compare the two.
 	unreduced bool
 }
@@ -41,7 +43,11 @@ const (
 
 // newOrders returns the search that exhaustive runs.
 func newOrders(e *search, kind mishap) *orders {
-	return &orders{search: e, parts: newParts(), visited: map[uint64]uint32{}, mishap: kind, blocks: kind != otherEvent && allowsBlocks(e.scenario)}
+	o := &orders{search: e, parts: newParts(), visited: map[uint64]uint32{}, mishap: kind, blocks: kind != otherEvent && allowsBlocks(e.scenario)}
+	if e.graph != nil {
+		o.start = e.graph.start()
+	}
+	return o
 }
 
 // isEmpty reports whether no run needs to be made, since the search has no mishap of the kind.
@@ -58,6 +64,7 @@ const crashEvent = "crash"
 // A branching is a state in which steps can be made.
 type branching struct {
 	enabled []stepID // in the default order
+	node    int32    // of the history graph; 0: none
 	last    step     // that was made last from here
 	todo    []stepID // to make from here, besides those done
 	done    []step   // that were made from here
@@ -131,6 +138,9 @@ func (o *orders) next() error {
 		return err
 	}
 	r.finish()
+	if o.start > 0 && !result.Stopped {
+		o.graph.pass(endNode, true)
+	}
 	o.report.States, o.report.Left = len(o.visited), o.left()
 	if o.failed(result) {
 		return o.found(r.schedule.Schedule, result)
@@ -190,6 +200,19 @@ func (r *ordering) watch(c *cluster.Cluster) {
 		between := r.scenario.Interceptors
 		r.know.between = between.Client != nil || between.Driver != nil || between.FS != nil || between.Plugin != nil
 	}
+	if r.start > 0 {
+		r.graph.begin(r.start)
+		r.history.take = r.take
+	}
+}
+
+// take adds to the path in the history graph.
+func (r *ordering) take(record trace.Record, found uint64, changes bool) {
+	what := mix(mix(found, record.Verb), r.know.named(record.Object))
+	if record.Err != nil {
+		what = mix(what, "fails")
+	}
+	r.graph.take(r.know.named(record.Task), what, changes)
 }
 
 // Access adds a use of the memory of a process.
@@ -222,6 +245,8 @@ func (r *ordering) Decide(d *sim.Decision) sim.Move {
 			r.err = fmt.Errorf("scenario %s: %w: at step %d %v can run, earlier %v", r.scenario.Name, ErrNotDeterministic,
 				d.Step(), enabled, b.enabled)
 			return sim.Move{Stop: true}
+		} else if b.node > 0 {
+			r.graph.pass(b.node, false)
 		}
 	} else if !r.push(enabled) {
 		return sim.Move{Stop: true}
@@ -262,6 +287,10 @@ func (r *ordering) visit(b *branching) {
 	number := r.block.number(r.know.number())
 	if r.happened {
 		number = mix(number, "mishap")
+	}
+	if r.start > 0 {
+		b.node = r.graph.node(mix(number, fmt.Sprint("of search ", r.mishap)))
+		r.graph.pass(b.node, true)
 	}
 	set, visited := r.visited[number]
 	var skipped []stepID
