@@ -46,7 +46,7 @@ type factory struct {
 	views   map[reflect.Type]*informer
 	customs map[*table]*informer
 	delays  map[*table]int // age of the first lists in events; see Server.DelayCache
-	core    *coreGroup
+	core    *coreGroup     // for the same factory in each world; see Server.Informers
 }
 
 // A coreGroup has the informers of the core group.

@@ -7,8 +7,9 @@ import (
 	"github.com/volsim/volsim/internal/reuse"
 )
 
-// A base is the content of a server that has just been created. The next server of the same configuration begins
-// with it: stored objects and events are immutable, and what a server adds goes into memory of its own.
+// A base is the content of a server that has just been created. The next server of the same
+// configuration begins with it: stored objects and events are immutable, and what a server adds goes
+// into memory of its own.
 type base struct {
 	of     baseConfig
 	tables []baseTable // those with content
@@ -34,8 +35,8 @@ type baseTable struct {
 	bytes   int
 }
 
-// baseOf returns the base of a configuration; nil: its servers share none. It is empty if it has not been stored
-// yet.
+// baseOf returns the base of a configuration; nil: its servers share none. It is empty if it has not
+// been stored yet.
 func baseOf(cfg Config, created time.Time) *base {
 	if cfg.Reuse == nil || cfg.RBAC || cfg.TrackManagedFields || len(cfg.Namespaces) > 0 ||
 		cfg.HistoryEvents|cfg.HistoryBytes != 0 || cfg.HistoryAge != 0 {
@@ -78,7 +79,7 @@ func (b *base) store(s *Server) {
 		if len(t.log.events) == 0 {
 			continue
 		}
-		// An append to the log moves it to other memory, of which the server that appends has its own.
+		// Without room, the next append moves the log to memory of the server that appends.
 		t.log.events = slices.Clip(t.log.events)
 		t.log.publish()
 		b.tables = append(b.tables, baseTable{

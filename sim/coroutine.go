@@ -13,8 +13,8 @@ import (
 // them or grow their stacks again, logs that are given to it, the names of tasks, and memory. The zero
 // value is empty. It is for one goroutine. Close it, or the coroutines stay in memory.
 type Pool struct {
-	// Memory says that hosts use the memory of those that were closed, for the processes that allow it by
-	// Process.ReuseMemory. Nothing of a closed world may then be used, except its log and its API server.
+	// Memory says that hosts use the memory of those that were closed, for the processes that allow it
+	// by Process.ReuseMemory. Of a closed world only the log and the API server may then be used.
 	Memory bool
 
 	free    []*coroutine
