@@ -103,6 +103,9 @@ func (b *blockOrder) restrict(all []stepID, now time.Time, calls func(stepID) bo
 	return keep(all, func(id stepID) bool { return id.process == first })
 }
 
+// isOpen reports whether the state is not one between two blocks.
+func (b *blockOrder) isOpen() bool { return b.process != "" || b.trailing }
+
 // number numbers a state of the order.
 func (b *blockOrder) number(state uint64) uint64 {
 	if b.process != "" {

@@ -44,6 +44,8 @@ type knowledge struct {
 	devices   uint64
 	objectSum uint64
 
+	contents *contents // nil: none are known
+
 	between bool              // interceptors may remember the requests of processes
 	asked   map[string]uint64 // by process: its requests, if between
 
@@ -204,7 +206,7 @@ func (k *knowledge) commit(e fake.Commit) {
 	}
 	content := mix(0, "gone")
 	if e.Type != watch.Deleted {
-		content = k.contentOf(e.After)
+		content = k.contents.of(func() uint64 { return k.contentOf(e.After) })
 	}
 	o.latest = version{name, o.latest.ordinal + 1, content, e.Revision}
 	o.chain = finish(o.chain*31 + content)

@@ -23,11 +23,12 @@ type orders struct {
 	stack []*branching // of the current run
 	// visited are the states with more than one alternative, with the steps that were asleep there each
 	// time. nil: states are not numbered, and a run ends only if all of its continuations are asleep.
-	visited map[uint64]uint32 // see stepSets
-	sets    stepSets
-	mishap  mishap
-	blocks  bool  // see blockOrder
-	start   int32 // node of the history graph; 0: histories are not counted
+	visited  map[uint64]uint32 // see stepSets
+	sets     stepSets
+	mishap   mishap
+	contents contents // of the last run
+	blocks   bool     // see blockOrder
+	start    int32    // node of the history graph; 0: histories are not counted
 	// unreduced makes all steps from each state, also those that are asleep. Tests compare the two.
 	unreduced bool
 }
@@ -65,6 +66,7 @@ const crashEvent = "crash"
 type branching struct {
 	enabled []stepID // in the default order
 	node    int32    // of the history graph; 0: none
+	commits int      // number of writes before; see contents
 	last    step     // that was made last from here
 	todo    []stepID // to make from here, besides those done
 	done    []step   // that were made from here
@@ -197,6 +199,8 @@ func (r *ordering) watch(c *cluster.Cluster) {
 	r.host = c.Host().(*sim.Stepped)
 	if r.visited != nil {
 		r.know = newKnowledge(c)
+		r.know.contents = &r.contents
+		r.contents.begin(r.stack)
 		between := r.scenario.Interceptors
 		r.know.between = between.Client != nil || between.Driver != nil || between.FS != nil || between.Plugin != nil
 	}
@@ -265,7 +269,7 @@ func (r *ordering) Decide(d *sim.Decision) sim.Move {
 
 // push adds the state to the stack, and reports whether a step is left to make from it.
 func (r *ordering) push(enabled []stepID) bool {
-	b := &branching{enabled: enabled}
+	b := &branching{enabled: enabled, commits: r.contents.next}
 	r.remember(b)
 	b.todo = slices.DeleteFunc(slices.Clone(enabled), func(id stepID) bool { return b.isAsleep(id) || r.isInvalid(b, id) })
 	if r.know != nil && len(enabled) > 1 {
@@ -284,14 +288,17 @@ func (r *ordering) push(enabled []stepID) bool {
 
 // visit leaves only those steps to make that were not made from the same state before.
 func (r *ordering) visit(b *branching) {
-	number := r.block.number(r.know.number())
+	number := r.know.number()
 	if r.happened {
 		number = mix(number, "mishap")
 	}
-	if r.start > 0 {
-		b.node = r.graph.node(mix(number, fmt.Sprint("of search ", r.mishap)))
-		r.graph.pass(b.node, true)
+	if r.block.isOpen() && r.isCovered(b, number) {
+		b.todo = nil
+		r.reach(b, number)
+		return
 	}
+	number = r.block.number(number)
+	r.reach(b, number)
 	set, visited := r.visited[number]
 	var skipped []stepID
 	if visited {
@@ -304,6 +311,25 @@ func (r *ordering) visit(b *branching) {
 		}
 	}
 	r.visited[number] = r.sets.number(skipped)
+}
+
+// isCovered reports whether all steps to make within a block were made from the same state between two
+// blocks. From there, the same steps may follow, and more: see blockOrder.allows.
+func (r *ordering) isCovered(b *branching, between uint64) bool {
+	set, visited := r.visited[between]
+	if !visited {
+		return false
+	}
+	before := r.sets.steps(set)
+	return !slices.ContainsFunc(b.todo, func(id stepID) bool { return slices.Contains(before, id) })
+}
+
+// reach adds the state to the history graph.
+func (r *ordering) reach(b *branching, number uint64) {
+	if r.start > 0 {
+		b.node = r.graph.node(mix(number, fmt.Sprint("of search ", r.mishap)))
+		r.graph.pass(b.node, true)
+	}
 }
 
 // remember sets what is known of the steps from the coming state. Those are asleep whose continuations

@@ -34,3 +34,30 @@ func (w *stateCounter) Decide(d *sim.Decision) sim.Move {
 	}
 	return move
 }
+
+// contents are the hashes of what was written in a run, in order; see knowledge.contentOf. The next run
+// begins with the same writes.
+type contents struct {
+	hashes []uint64
+	next   int // index of the next write
+}
+
+// begin begins a run that makes the same steps up to the last state of a stack.
+func (c *contents) begin(stack []*branching) {
+	c.next = 0
+	if len(stack) > 0 {
+		c.hashes = c.hashes[:stack[len(stack)-1].commits]
+	}
+}
+
+// of returns the hash of the next write, which hash computes if it is not known.
+func (c *contents) of(hash func() uint64) uint64 {
+	if c == nil {
+		return hash()
+	}
+	if c.next == len(c.hashes) {
+		c.hashes = append(c.hashes, hash())
+	}
+	c.next++
+	return c.hashes[c.next-1]
+}
