@@ -14,8 +14,8 @@
 // the first failing schedule is short by construction. [PCT], [POS] and [Random] draw schedules and
 // faults from seeds, and so does [Walk]. [Exhaustive] is a model checker: it runs every order of events,
 // continues each state once, and leaves out orders that differ only in independent steps. A state is what each
-// part of the world knows, in whatever order it got to know it. Small worlds complete. [Portfolio] runs
-// the systematic searches, and draws a schedule after each of theirs.
+// part of the world knows, in whatever order it got to know it. Small worlds complete, with the number of
+// histories of all orders. [Portfolio] runs the systematic searches, and draws a schedule after each of theirs.
 //
 // A history is what a schedule looks like to the rules. Each report counts them, since a search that sees
 // no new ones repeats itself.

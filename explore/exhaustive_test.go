@@ -3,9 +3,12 @@ package explore
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // TestPruningKnownStatesLosesNone checks that a search that stops at known states reaches the same
@@ -50,5 +53,30 @@ func TestPruningKnownStatesLosesNone(t *testing.T) {
 				t.Errorf("pruning took %d schedules, no pruning %d", schedules[0], schedules[1])
 			}
 		})
+	}
+}
+
+// TestExhaustiveCrashesWithOldLists checks that a search of all orders of events with a crash includes those in
+// which the process begins again with an old list.
+func TestExhaustiveCrashesWithOldLists(t *testing.T) {
+	s, err := scenario.Parse(tinyWorlds[0].name, tinyWorlds[0].text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh, old := 0, 0
+	r, err := Search(t.Context(), s, Config{Strategy: Exhaustive, Restarts: true, Watch: func(c *cluster.Cluster) {
+		c.Trace().Watch(func(r trace.Record) {
+			switch words := r.Action.String(); {
+			case r.Kind != trace.KindEvent || !strings.Contains(words, crashEvent):
+			case strings.Contains(words, "behind"):
+				old++
+			default:
+				fresh++
+			}
+		})
+	}})
+	t.Logf("%s; %d crashes with fresh lists, %d with old ones", r.Complete, fresh, old)
+	if err != nil || r.Complete == "" || fresh == 0 || old == 0 {
+		t.Errorf("%v, complete: %q, %d crashes with fresh lists, %d with old ones; want some", err, r.Complete, fresh, old)
 	}
 }

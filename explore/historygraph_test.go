@@ -63,6 +63,10 @@ func TestHistoriesOfACompleteSearch(t *testing.T) {
 			if e.report.Histories != all.report.Histories {
 				t.Errorf("%d histories, want %d", e.report.Histories, all.report.Histories)
 			}
+			shared, err := Search(t.Context(), s, Config{Strategy: Exhaustive, Jobs: 2})
+			if err != nil || shared.Complete == "" || shared.Histories != all.report.Histories {
+				t.Errorf("two jobs: %q, %d histories, error %v; want %d", shared.Complete, shared.Histories, err, all.report.Histories)
+			}
 		})
 	}
 }
