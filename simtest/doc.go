@@ -34,6 +34,10 @@
 // drawn parameters: see [Component], [Script] and [Draw]. scenario.Scenario.Interceptors
 // breaks a component on purpose, to verify that the rules detect it.
 //
+// [CustomResource] draws the acts of a user of a custom resource from the schema of its definition. Its
+// method Workload is for Check, and its method Converge checks that an operator ends in the state that the
+// last spec describes, whatever the specs before.
+//
 // [Bubble] runs a complete client-go controller with its goroutines against the API server, in a
 // bubble of testing/synctest. [Budget.SearchBubble] searches schedules of it, with holds and faults.
 // [BubbleTwice] verifies that such a run can be replayed.

@@ -50,8 +50,14 @@ func Explore(rt *rapid.T, world scenario.Scenario, b Budget, workloads ...Worklo
 // which conditions of [trace.Sometimes] never held; the test fails if world names one of these.
 func Check(t testing.TB, world scenario.Scenario, b Budget, workloads ...Workload) {
 	t.Helper()
+	check(t, originOf(t, "Check"), world, b, workloads...)
+}
+
+// check is Check for a function of this package.
+func check(t testing.TB, o origin, world scenario.Scenario, b Budget, workloads ...Workload) {
+	t.Helper()
 	p := &property{
-		origin: originOf(t, "Check"), world: world, budget: b, workloads: workloads, searched: map[string]*explore.Failure{},
+		origin: o, world: world, budget: b, workloads: workloads, searched: map[string]*explore.Failure{},
 	}
 	p.runSaved(t, p.withGo, p.config())
 	ctx, cancel := untilDeadline(t)

@@ -101,6 +101,9 @@ func (o origin) snippet(s *scenario.Scenario) string {
 		from += " at " + o.place
 	}
 	fmt.Fprintf(&b, "\tworld := s // replace s by the scenario of %s, which has: %s\n", from, strings.Join(goParts(s), ", "))
+	if o.call == convergeCall {
+		b.WriteString("\t// its rule converge compares with worlds that only the call makes: it runs the saved failure first\n")
+	}
 	if len(s.Drawn) > 0 {
 		b.WriteString("\tvar workloads []simtest.Workload // those of the same call\n")
 		b.WriteString("\tsimtest.Replay(t, s.WithGo(world), \"\", workloads...)\n}\n")
