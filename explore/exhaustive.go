@@ -50,7 +50,7 @@ func (r *Report) countHistories(g *historyGraph) {
 	if more {
 		words = "at least " + words
 	}
-	r.Complete += fmt.Sprintf(": %s, %s", plural(r.Schedules, "schedule"), words)
+	r.Complete += ": " + words
 }
 
 // mishaps returns the faults and events of the search in words.

@@ -364,17 +364,17 @@ func (f *searchResult) print(out io.Writer) {
 		fmt.Fprintf(out, ", %d states", f.States)
 	}
 	fmt.Fprintf(out, " in %s, %.0f schedules/s: ", time.Duration(f.Seconds*float64(time.Second)).Round(10*time.Millisecond), f.Rate)
+	words := []string{}
 	switch {
 	case f.Interrupted:
-		fmt.Fprint(out, "interrupted; ")
+		words = append(words, "interrupted")
 	case len(f.Failures) == 0 && f.Complete == "":
-		fmt.Fprint(out, "no failure")
+		words = append(words, "no failure")
 	}
-	words := []string{}
 	for _, one := range f.Failures {
 		words = append(words, fmt.Sprintf("%s violated by %d", one.Rule, one.Times))
 	}
-	if f.Interrupted && len(words) == 0 {
+	if f.Interrupted && len(f.Failures) == 0 {
 		words = append(words, "no failure so far")
 	}
 	if f.Complete != "" {
