@@ -99,6 +99,9 @@ func (c *convergence) reference(content map[string]any) *reference {
 	object := c.seed.DeepCopy()
 	for name, value := range content {
 		object.Object[name] = value
+		if value == nil {
+			delete(object.Object, name) // it has no spec
+		}
 	}
 	w := c.world
 	w.Definitions = c.addDefinition(w.Definitions)
