@@ -48,7 +48,7 @@ func TestConvergeFindsWhatIsLeft(t *testing.T) {
 	} {
 		t.Run(string(bug), func(t *testing.T) {
 			inEmptyDir(t)
-			rapidly(t, "seed=1", "checks=30")
+			rapidly(t, "seed=1", "checks=30", "shrinktime=5m") // to the end, however slow the machine is
 			said, failed := converge(bug)
 			if !failed {
 				t.Fatalf("it passes:\n%s", said)
@@ -107,7 +107,7 @@ func TestConvergeRevertsFailedChanges(t *testing.T) {
 // Check finds a change that is lost while the operator is at work.
 func TestCheckFindsALostChange(t *testing.T) {
 	inEmptyDir(t)
-	rapidly(t, "seed=1", "checks=15")
+	rapidly(t, "seed=1", "checks=15", "shrinktime=5m")
 	checked := func(bug vaultBug) (said string, failed bool) {
 		world := vaultWorld(bug)
 		world.OwnRules = append(world.OwnRules, modeFollows)
