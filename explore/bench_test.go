@@ -21,10 +21,8 @@ func bench(b *testing.B, s *scenario.Scenario) {
 // BenchmarkBind binds two claims to two volumes, with every invariant checked.
 func BenchmarkBind(b *testing.B) { bench(b, twoClaims(b)) }
 
-// BenchmarkLife runs the life cycle of a pod with a volume in a whole cluster, with every invariant
-// checked.
-func BenchmarkLife(b *testing.B) {
-	s, err := scenario.Parse("life", `
+// podLife is the life cycle of a pod with a volume, in a whole cluster.
+const podLife = `
 user alice
   create claim data 1Gi
   create pod web data
@@ -32,7 +30,12 @@ user alice
   delete pod web
   wait pod web gone
   delete claim data
-`)
+`
+
+// BenchmarkLife runs the life cycle of a pod with a volume in a whole cluster, with every invariant
+// checked.
+func BenchmarkLife(b *testing.B) {
+	s, err := scenario.Parse("life", podLife)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -20,15 +20,7 @@ import (
 // cache that must be behind from one act to the next is found all the same, soon.
 func TestHoldLastsUntilNextAct(t *testing.T) {
 	t.Parallel()
-	s, err := scenario.Parse("next-act", `
-user alice
-  create claim data 1Gi
-  create pod web data
-  wait pod web Running
-  delete pod web
-  wait pod web gone
-  delete claim data
-`)
+	s, err := scenario.Parse("next-act", podLife)
 	testcheck.NoError(t, err)
 	known := false
 	s.Extra = []cluster.Component{{Name: "auditor", Start: func(p cluster.ComponentContext) error {

@@ -22,15 +22,7 @@ const reuseFaults = "conflict(0.05), refused(0.03), lost(0.03), hang(0.02), cras
 var reuseWorlds = []string{
 	twoByTwo,
 	twoByTwo + "user carol\n  wait claim other Bound\n", // at rest, but a user waits
-	`
-user alice
-  create claim data 1Gi
-  create pod web data
-  wait pod web Running
-  delete pod web
-  wait pod web gone
-  delete claim data
-`,
+	podLife,
 }
 
 // runReused runs a scenario with faults that are drawn from a seed, in at most so many steps (0: all).

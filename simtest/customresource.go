@@ -101,7 +101,7 @@ func (r CustomResource) prepare(dir string) (*preparedResource, error) {
 		return filepath.Join(dir, path)
 	}
 	manifest := r.Object
-	if isManifest(manifest) {
+	if isFileName(manifest) {
 		text, err := os.ReadFile(at(manifest))
 		if err != nil {
 			return nil, err
@@ -200,7 +200,7 @@ func (p *preparedResource) creation(object *unstructured.Unstructured) []string 
 	for _, o := range p.others {
 		acts = append(acts, "apply "+jsonText(o.Object))
 	}
-	if object == p.seed && len(p.others) == 0 && isManifest(p.Object) && len(acts) == 0 {
+	if object == p.seed && len(p.others) == 0 && isFileName(p.Object) && len(acts) == 0 {
 		return []string{"apply " + p.Object}
 	}
 	return append(acts, "apply "+jsonText(object.Object))

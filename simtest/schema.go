@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
+
+	"github.com/volsim/volsim/internal/definitions"
 )
 
 // A schema is a structural schema of a definition: the parts of it that say which values are valid.
@@ -266,22 +267,9 @@ func readDefinition(path string, objects []*unstructured.Unstructured) (*resourc
 
 // readDocuments returns the text of a file, or of the YAML and JSON files of a directory, by name.
 func readDocuments(path string) (string, error) {
-	info, err := os.Stat(path)
+	files, err := definitions.Files(path)
 	if err != nil {
 		return "", err
-	}
-	files := []string{path}
-	if info.IsDir() {
-		entries, err := os.ReadDir(path)
-		if err != nil {
-			return "", err
-		}
-		files = nil
-		for _, e := range entries {
-			if !e.IsDir() && isManifest(e.Name()) {
-				files = append(files, filepath.Join(path, e.Name()))
-			}
-		}
 	}
 	var all []string
 	for _, file := range files {
@@ -294,9 +282,9 @@ func readDocuments(path string) (string, error) {
 	return strings.Join(all, "\n---\n"), nil
 }
 
-// isManifest reports whether a text is the name of a file of YAML or JSON.
-func isManifest(name string) bool {
-	return !strings.ContainsAny(name, " \n{") && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
+// isFileName reports whether a text is the name of a file of YAML or JSON, not a manifest itself.
+func isFileName(text string) bool {
+	return !strings.ContainsAny(text, " \n{") && definitions.IsFile(text)
 }
 
 // splitDocuments returns the documents of a text as JSON, without empty ones.

@@ -2,6 +2,7 @@ package simtest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -54,18 +55,8 @@ func TestDrawnActs(t *testing.T) {
 		}
 	})
 	for _, want := range []string{"spec.replicas=2", "spec.mode=sealed", "spec.mode=null", "spec.users=[", "spec.users=null", "spec.labels={", "spec.limits={"} {
-		if !slices.ContainsFunc(slices.Collect(keys(all)), func(act string) bool { return strings.Contains(act, " "+want) }) {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(all)), func(act string) bool { return strings.Contains(act, " "+want) }) {
 			t.Errorf("no act with %s in %d", want, len(all))
-		}
-	}
-}
-
-func keys(m map[string]bool) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
 		}
 	}
 }

@@ -22,7 +22,7 @@ const (
 
 var (
 	words = []string{"a", "b", "c"}
-	// quantities are valid for every pattern of quantities and as resource.Quantity.
+	// quantities match all patterns of quantities, and are valid as resource.Quantity.
 	quantities = []string{"1", "2", "100m", "1Gi", "2Gi", "512Mi"}
 	// quantityPattern is that of controller-gen for resource.Quantity.
 	quantityPattern = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$`

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/definitions"
@@ -13,11 +12,6 @@ import (
 )
 
 func init() { definitions.Register(definitions.Installer{Paths: installPaths, Documents: installText}) }
-
-// extensions are those of the files that are read in a directory.
-//
-// Upstream: sigs.k8s.io/controller-runtime/pkg/envtest readCRDs.
-var extensions = []string{".yaml", ".yml", ".json"}
 
 // installPaths serves definitions and creates those in the files, and in the files of the
 // directories, in the given order.
@@ -27,7 +21,7 @@ func installPaths(ctx context.Context, server *fake.Server, paths []string) erro
 	Serve(server)
 	client := server.Client(sim.DirectCaller())
 	for _, path := range paths {
-		files, err := filesAt(path)
+		files, err := definitions.Files(path)
 		if err != nil {
 			return err
 		}
@@ -44,26 +38,4 @@ func installPaths(ctx context.Context, server *fake.Server, paths []string) erro
 		}
 	}
 	return nil
-}
-
-// filesAt returns a file itself, and the files of a directory by name.
-func filesAt(path string) ([]string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.IsDir() {
-		return []string{path}, nil
-	}
-	entries, err := os.ReadDir(path) // sorted by name
-	if err != nil {
-		return nil, err
-	}
-	var files []string
-	for _, e := range entries {
-		if !e.IsDir() && slices.Contains(extensions, filepath.Ext(e.Name())) {
-			files = append(files, filepath.Join(path, e.Name()))
-		}
-	}
-	return files, nil
 }
