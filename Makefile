@@ -36,8 +36,8 @@ export GOGC = 400
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 # The target vet has checked all packages before. Many packages wait for devices, guests and clocks, so one more test binary
-# runs than there are cores.
-GOTEST = $(GO) test -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 1))
+# runs than there are cores. On a slow machine one that runs beside others needs more than go test's ten minutes.
+GOTEST = $(GO) test -vet=off -timeout 30m -p $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 
 # The module test/conformance builds with CSI 1.12, as the Kubernetes module requires.
 CSI = -tags csi1.12

@@ -20,8 +20,14 @@ func (p *Process) ReuseMemory() {
 	}
 }
 
-// Reuse returns the memory of a process; nil: it has none of its own. See ReuseMemory.
-func (p *Process) Reuse() *reuse.Memory { return p.reused }
+// Reuse returns the memory of a process; nil: it has none of its own, or there is no process. See
+// ReuseMemory.
+func (p *Process) Reuse() *reuse.Memory {
+	if p == nil {
+		return nil
+	}
+	return p.reused
+}
 
 // takeMemory takes the memory that the pool keeps.
 func (s *Stepped) takeMemory() {

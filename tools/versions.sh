@@ -36,9 +36,9 @@ for version in ${VERSIONS:-0.36.3 0.37.2}; do
 	require "$version"
 	$go vet -modfile="$folder/go.mod" ./...
 	# shellcheck disable=SC2086 # a list
-	$go test -vet=off -short -skip "$skip" -modfile="$folder/go.mod" $packages
+	$go test -vet=off -timeout 30m -short -skip "$skip" -modfile="$folder/go.mod" $packages
 	for module in ctrlruntime test/kubebuilder; do
 		(cd $module && require "$version" "$runtime" && $go vet -mod=mod -modfile="$folder/go.mod" ./... &&
-			$go test -mod=mod -vet=off -modfile="$folder/go.mod" ./...)
+			$go test -mod=mod -vet=off -timeout 30m -modfile="$folder/go.mod" ./...)
 	done
 done
