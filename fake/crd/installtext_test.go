@@ -2,6 +2,9 @@ package crd_test
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +30,66 @@ func BenchmarkInstallText(b *testing.B) {
 		s := fake.NewServer(fake.Config{Now: now})
 		if err := install.InstallText(b.Context(), s, text); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkInstallPaths serves the definitions in a directory as worlds do.
+func BenchmarkInstallPaths(b *testing.B) {
+	now := func() time.Time { return sim.Epoch }
+	paths := []string{definitionFiles(b)}
+	for b.Loop() {
+		s := fake.NewServer(fake.Config{Now: now})
+		if err := install.Install(b.Context(), s, paths); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// definitionFiles returns a directory with a file for each definition.
+func definitionFiles(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	for i, text := range strings.Split(snapshotapi.Definitions(), "\n---\n") {
+		testcheck.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)+".yaml"), []byte(text), 0o600))
+	}
+	return dir
+}
+
+// TestInstallIsInstallFS compares a server that installs a directory with the first one that installs its
+// path, the next one, and one that has definitions. A changed file is read again.
+func TestInstallIsInstallFS(t *testing.T) {
+	at := sim.Epoch.Add(time.Hour)
+	dir := definitionFiles(t)
+	paths := []string{dir}
+	servers := make([]*fake.Server, 4)
+	for i := range servers {
+		servers[i] = fake.NewServer(fake.Config{Now: func() time.Time { return at }})
+	}
+	crd.Serve(servers[0])
+	user := servers[0].Client(testworld.ImmediateCaller(func() time.Time { return at }))
+	testcheck.NoError(t, crd.InstallFS(t.Context(), user, os.DirFS(dir)),
+		install.Install(t.Context(), servers[1], paths), install.Install(t.Context(), servers[2], paths))
+	const definitions = "customresourcedefinitions.apiextensions.k8s.io"
+	for _, s := range servers[1:3] {
+		if diff := cmp.Diff(servers[0].List(definitions), s.List(definitions)); diff != "" {
+			t.Errorf("definitions (-InstallFS +Install):\n%s", diff)
+		}
+	}
+	if err := install.Install(t.Context(), servers[1], paths); !apierrors.IsAlreadyExists(errors.Unwrap(errors.Unwrap(err))) {
+		t.Errorf("installed twice: %v", err)
+	}
+	testcheck.NoError(t, os.WriteFile(filepath.Join(dir, "0.yaml"), []byte("kind: ConfigMap\n"), 0o600),
+		install.Install(t.Context(), servers[3], paths))
+	if got, want := servers[3].Count(definitions), servers[0].Count(definitions)-1; got != want {
+		t.Errorf("%d definitions after a file has changed, want %d", got, want)
+	}
+	none := t.TempDir()
+	testcheck.NoError(t, os.WriteFile(filepath.Join(none, "0.yaml"), []byte("kind: ConfigMap\n"), 0o600))
+	for range 2 {
+		err := install.Install(t.Context(), servers[3], []string{none})
+		if want := none + ": no CustomResourceDefinition found"; err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 }

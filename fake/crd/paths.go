@@ -1,14 +1,14 @@
 package crd
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
+	"strings"
 
 	"github.com/volsim/volsim/fake"
 	"github.com/volsim/volsim/internal/definitions"
-	"github.com/volsim/volsim/sim"
 )
 
 func init() { definitions.Register(definitions.Installer{Paths: installPaths, Documents: installText}) }
@@ -18,24 +18,54 @@ func init() { definitions.Register(definitions.Installer{Paths: installPaths, Do
 //
 // Differs: a missing path is always an error, and so is one without a definition.
 func installPaths(ctx context.Context, server *fake.Server, paths []string) error {
-	Serve(server)
-	client := server.Client(sim.DirectCaller())
-	for _, path := range paths {
-		files, err := definitions.Files(path)
+	var all []definitionPath
+	var key strings.Builder // paths are part of errors, and where one ends is
+	for _, name := range paths {
+		files, err := definitions.Files(name)
 		if err != nil {
 			return err
 		}
-		created := 0
-		for _, name := range files {
-			n, err := installFile(ctx, client, os.DirFS(filepath.Dir(name)), filepath.Base(name))
+		path := definitionPath{name: name, files: files}
+		fmt.Fprintf(&key, "%q:\n", name)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
 			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
+				return err
 			}
-			created += n
+			path.texts = append(path.texts, text)
+			fmt.Fprintf(&key, "%q:\n%s\n", file, text)
 		}
-		if created == 0 {
-			return fmt.Errorf("%s: no CustomResourceDefinition found", path)
+		all = append(all, path)
+	}
+	return installShared(ctx, server, key.String(), func(ctx context.Context, c *fake.Clientset) error {
+		for _, path := range all {
+			if err := path.install(ctx, c); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+}
+
+// A definitionPath is a file or a directory with definitions.
+type definitionPath struct {
+	name  string
+	files []string
+	texts [][]byte // of the files
+}
+
+// install creates the definitions.
+func (p definitionPath) install(ctx context.Context, c *fake.Clientset) error {
+	created := 0
+	for i, text := range p.texts {
+		n, err := install(ctx, c, bytes.NewReader(text))
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.files[i], err)
+		}
+		created += n
+	}
+	if created == 0 {
+		return fmt.Errorf("%s: no CustomResourceDefinition found", p.name)
 	}
 	return nil
 }

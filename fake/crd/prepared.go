@@ -30,7 +30,7 @@ type prepared struct {
 }
 
 var (
-	// texts has the prepared definitions of each text that installText has installed, by the text.
+	// texts has the prepared definitions of each text that installShared has installed, by the text.
 	texts sync.Map // of func() ([]*prepared, error)
 	// bySpec has prepared definitions by the identity of the map that is their spec.
 	bySpec sync.Map // of *prepared, by uintptr
@@ -52,11 +52,19 @@ func preparedOf(obj *fake.CustomObject) *prepared {
 // installText serves definitions and creates those in a stream of YAML documents. The result is that of
 // Install.
 func installText(ctx context.Context, server *fake.Server, text string) error {
+	return installShared(ctx, server, text, func(ctx context.Context, c *fake.Clientset) error {
+		return Install(ctx, c, strings.NewReader(text))
+	})
+}
+
+// installShared serves definitions and creates those that create creates. If the server has none yet, create
+// is called for the first server only, and others share what it has created; text says what that is.
+func installShared(ctx context.Context, server *fake.Server, text string, create func(context.Context, *fake.Clientset) error) error {
 	Serve(server)
-	once, _ := texts.LoadOrStore(text, sync.OnceValues(func() ([]*prepared, error) { return prepare(text) }))
+	once, _ := texts.LoadOrStore(text, sync.OnceValues(func() ([]*prepared, error) { return prepare(create) }))
 	all, err := once.(func() ([]*prepared, error))()
 	if err != nil || server.Count(definitionsResource) > 0 { // it may have their names
-		return Install(ctx, server.Client(sim.DirectCaller()), strings.NewReader(text))
+		return create(ctx, server.Client(sim.DirectCaller()))
 	}
 	now := server.Timestamp()
 	for _, d := range all {
@@ -67,11 +75,11 @@ func installText(ctx context.Context, server *fake.Server, text string) error {
 	return nil
 }
 
-// prepare installs the definitions of a text in a server of its own.
-func prepare(text string) ([]*prepared, error) {
+// prepare creates definitions in a server of its own.
+func prepare(create func(context.Context, *fake.Clientset) error) ([]*prepared, error) {
 	server := fake.NewServer(fake.Config{Now: func() time.Time { return sim.Epoch }})
 	Serve(server)
-	if err := Install(context.Background(), server.Client(sim.DirectCaller()), strings.NewReader(text)); err != nil {
+	if err := create(context.Background(), server.Client(sim.DirectCaller())); err != nil {
 		return nil, err
 	}
 	objects := server.List(definitionsResource)
