@@ -103,3 +103,40 @@ func TestSometimesOfJobs(t *testing.T) {
 	}
 	testcheck.Equal(t, "text", s.String(), again.String())
 }
+
+// TestRulesNoteWhatTheyMet checks the conditions of built-in rules: a scenario of the book in which each
+// holds, and one in which it is noted and never holds.
+func TestRulesNoteWhatTheyMet(t *testing.T) {
+	for _, row := range []struct{ condition, holds, never string }{
+		{"I16: a volume is detached from a lost node that has it mounted", "node-dies-under-a-set", "node-is-lost"},
+		{"I28: a claim is deleted while a scheduled pod uses it", "claim-deleted-while-pod-starts", ""},
+		{"I28: a volume is deleted while it is Bound", "volume-deleted-before-claim", "directory-provisioned"},
+	} {
+		if c := noted(t, row.holds, row.condition); c.Held == 0 {
+			t.Errorf("%s: %q holds in %d of %d calls, want some", row.holds, row.condition, c.Held, c.Calls)
+		}
+		if c := noted(t, row.never, row.condition); row.never != "" && (c.Calls == 0 || c.Held > 0) {
+			t.Errorf("%s: %q holds in %d of %d calls, want calls, and none that holds", row.never, row.condition, c.Held, c.Calls)
+		}
+	}
+}
+
+// noted searches a scenario of the book, and returns what was noted of a condition.
+func noted(t *testing.T, name, condition string) trace.Condition {
+	t.Helper()
+	for _, s := range scenario.Book() {
+		if s.Name != name {
+			continue
+		}
+		r, err := explore.Search(t.Context(), s, explore.Config{Count: 60})
+		if err != nil || r.Failure != nil {
+			t.Fatal(name, r.Failure, err)
+		}
+		for _, c := range r.Conditions {
+			if c.Name == condition {
+				return c
+			}
+		}
+	}
+	return trace.Condition{}
+}

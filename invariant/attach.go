@@ -130,10 +130,13 @@ func beginMountedStays(c *Checker) watcher {
 			}
 			at := c.callOf(r).at()
 			mounts := c.mountsOf(at)
+			absent, notReady := health.since(at.node, withdrawn[at])
+			if absent || notReady {
+				c.Log.Sometimes("I16: a volume is detached from a lost node that has it mounted", len(mounts) > 0)
+			}
 			if len(mounts) == 0 {
 				return
 			}
-			absent, notReady := health.since(at.node, withdrawn[at])
 			switch {
 			case absent || notReady && attachedForLong(attachmentOf(c.API, at.driver, at.handle, at.node)):
 			case notReady:

@@ -118,7 +118,11 @@ func beginProtection(c *Checker) watcher {
 		commit:  u.observe,
 		writes:  claimsAndVolumes,
 		write: func(r trace.Record) {
-			if r.After == nil || r.Before == nil || !tookEffect(r) || !c.controllers.includes(r) {
+			if r.After == nil || r.Before == nil || !tookEffect(r) {
+				return
+			}
+			u.note(r)
+			if !c.controllers.includes(r) {
 				return
 			}
 			switch before := r.Before.(type) {
@@ -128,6 +132,21 @@ func beginProtection(c *Checker) watcher {
 				u.checkVolume(r, before)
 			}
 		},
+	}
+}
+
+// note notes whether what is being deleted from now on is in use. A world without pods has nothing to say
+// of claims.
+func (u *users) note(r trace.Record) {
+	switch before := r.Before.(type) {
+	case *corev1.PersistentVolumeClaim:
+		if after, ok := r.After.(*corev1.PersistentVolumeClaim); ok && before.DeletionTimestamp == nil && after.DeletionTimestamp != nil && u.API.Count("pods") > 0 {
+			u.Log.Sometimes("I28: a claim is deleted while a scheduled pod uses it", u.using(before, u.API.Revision()) != nil)
+		}
+	case *corev1.PersistentVolume:
+		if after, ok := r.After.(*corev1.PersistentVolume); ok && before.DeletionTimestamp == nil && after.DeletionTimestamp != nil {
+			u.Log.Sometimes("I28: a volume is deleted while it is Bound", before.Status.Phase == corev1.VolumeBound)
+		}
 	}
 }
 
