@@ -31,8 +31,7 @@ import (
 const controllersMax = time.Minute
 
 // TestControllersOnARealServer runs two processes of "volsim controllers" against a real
-// kube-apiserver. The first one binds and is killed; the second one takes over. It is skipped
-// unless ETCD and KUBE_APISERVER name the programs.
+// kube-apiserver. The first one binds and is killed; the second one takes over.
 func TestControllersOnARealServer(t *testing.T) {
 	cfg := realServer(t)
 	client, err := kubernetes.NewForConfig(cfg)

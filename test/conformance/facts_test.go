@@ -62,9 +62,6 @@ type direct struct{}
 func (direct) Call(_ trace.Action, effect func() trace.Outcome) trace.Outcome { return effect() }
 func (direct) Now() time.Time                                                 { return time.Now() }
 
-// fasterMin is the minimum speed of the in-memory server relative to a real one.
-const fasterMin = 20
-
 // BenchmarkCreate creates claims sequentially through a rest.Config, on the in-memory server and on
 // a real one.
 func BenchmarkCreate(b *testing.B) {
@@ -99,24 +96,4 @@ func createClaim(ctx context.Context, c kubernetes.Interface, i int) error {
 	}
 	_, err := c.CoreV1().PersistentVolumeClaims("default").Create(ctx, claim, metav1.CreateOptions{})
 	return err
-}
-
-// TestMemoryIsFaster compares the time of a thousand creations.
-func TestMemoryIsFaster(t *testing.T) {
-	took := func(cfg *clientrest.Config) time.Duration {
-		c := kubernetes.NewForConfigOrDie(cfg)
-		begin := time.Now()
-		for i := range 1000 {
-			if err := createClaim(t.Context(), c, i); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return time.Since(begin)
-	}
-	is := took(realServer(t))
-	ours := took(apiserver.NewConfig(fake.NewServer(fake.Config{Now: time.Now}), direct{}))
-	t.Logf("a thousand creations: %v, a real server %v: %.0f times", ours, is, float64(is)/float64(ours))
-	if is < fasterMin*ours {
-		t.Errorf("%v is not %d times faster than %v", ours, fasterMin, is)
-	}
 }

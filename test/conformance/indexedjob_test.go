@@ -48,7 +48,7 @@ const indexes = 8
 
 // TestIndexedJob applies the manifest of examples/indexed-job as it is, to this module's API server over HTTPS and to a real
 // kube-apiserver. Upstream's Job controller creates the pods, and processes of this machine stand in for them. The image's
-// environment makes the search small. The real server is skipped unless ETCD and KUBE_APISERVER name the programs.
+// environment makes the search small.
 func TestIndexedJob(t *testing.T) {
 	program := buildCommand(t)
 	for _, server := range []struct {

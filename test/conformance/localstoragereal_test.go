@@ -14,7 +14,7 @@ import (
 )
 
 // TestLocalStorageOnARealServer runs "volsim controllers --local-storage" with its scheduler against a real kube-apiserver. Of two
-// simulated nodes the first is too small for the claim. It is skipped unless ETCD and KUBE_APISERVER name the programs.
+// simulated nodes the first is too small for the claim.
 func TestLocalStorageOnARealServer(t *testing.T) {
 	cfg := realServer(t)
 	client, err := kubernetes.NewForConfig(cfg)

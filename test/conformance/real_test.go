@@ -29,14 +29,35 @@ const token = "conformance"
 // startMax is the time limit for starting a real server.
 const startMax = time.Minute
 
-// realServer starts etcd and a kube-apiserver on loopback and stops them at the end of the test. It
-// skips the test unless ETCD and KUBE_APISERVER name the programs.
+// Programs that are tools of this module.
+const (
+	etcdProgram      = "go.etcd.io/etcd/server/v3"
+	apiserverProgram = "k8s.io/kubernetes/cmd/kube-apiserver"
+	managerProgram   = "k8s.io/kubernetes/cmd/kube-controller-manager"
+	schedulerProgram = "k8s.io/kubernetes/cmd/kube-scheduler"
+)
+
+// buildTag is the build tag of this module.
+const buildTag = "csi1.12"
+
+// realProgram returns the path of a tool of this module, which is built if the build cache lacks it.
+func realProgram(t testing.TB, name string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "tool", "-n", name)
+	cmd.Env = append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -tags="+buildTag))
+	var errors strings.Builder
+	cmd.Stderr = &errors
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, &errors)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// realServer starts etcd and a kube-apiserver on loopback and stops them at the end of the test.
 func realServer(t testing.TB) *clientrest.Config {
 	t.Helper()
-	etcd, apiserver := os.Getenv("ETCD"), os.Getenv("KUBE_APISERVER")
-	if etcd == "" || apiserver == "" {
-		t.Skip("ETCD and KUBE_APISERVER do not name the programs of a real server")
-	}
+	etcd, apiserver := realProgram(t, etcdProgram), realProgram(t, apiserverProgram)
 	dir := t.TempDir()
 	ports := freePorts(t, 3)
 	client, peer := "http://127.0.0.1:"+ports[0], "http://127.0.0.1:"+ports[1]
