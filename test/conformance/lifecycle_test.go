@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"testing"
 
@@ -17,7 +18,14 @@ import (
 
 func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard()) // one line per file system would hide the results
-	os.Exit(m.Run())
+	status := m.Run()
+	if programs.dir != "" {
+		if err := os.RemoveAll(programs.dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			status = 1
+		}
+	}
+	os.Exit(status)
 }
 
 // BenchmarkLifecycle measures the life cycle of a volume, starting and ending with an empty cluster

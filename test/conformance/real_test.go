@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -33,25 +34,37 @@ const startMax = time.Minute
 const (
 	etcdProgram      = "go.etcd.io/etcd/server/v3"
 	apiserverProgram = "k8s.io/kubernetes/cmd/kube-apiserver"
-	managerProgram   = "k8s.io/kubernetes/cmd/kube-controller-manager"
-	schedulerProgram = "k8s.io/kubernetes/cmd/kube-scheduler"
 )
 
 // buildTag is the build tag of this module.
 const buildTag = "csi1.12"
 
-// realProgram returns the path of a tool of this module, which is built if the build cache lacks it.
+// programs are the real programs that tests have built, in a directory that TestMain removes.
+var programs struct {
+	sync.Mutex
+	dir string
+}
+
+// realProgram returns the path of a tool of this module. It is built once.
 func realProgram(t testing.TB, name string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "tool", "-n", name)
-	cmd.Env = append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -tags="+buildTag))
-	var errors strings.Builder
-	cmd.Stderr = &errors
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", name, err, &errors)
+	programs.Lock()
+	defer programs.Unlock()
+	if programs.dir == "" {
+		var err error
+		if programs.dir, err = os.MkdirTemp("", "volsim-programs-"); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return strings.TrimSpace(string(out))
+	path := filepath.Join(programs.dir, strings.ReplaceAll(name, "/", "-"))
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-tags", buildTag, "-ldflags", "-s -w", "-o", path, name).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, out)
+	}
+	return path
 }
 
 // realServer starts etcd and a kube-apiserver on loopback and stops them at the end of the test.
