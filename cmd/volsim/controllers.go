@@ -25,6 +25,9 @@ import (
 // contactTimeout is the time limit of the first requests to a server.
 const contactTimeout = 10 * time.Second
 
+// installTimeout limits the time in which a server accepts and serves definitions. It compiles their rules.
+const installTimeout = time.Minute
+
 type controllersOptions struct {
 	kubeconfig string
 	context    string
@@ -146,7 +149,7 @@ func controllers(ctx context.Context, out, errs io.Writer, o controllersOptions)
 
 // install makes the server serve the custom resources of the components.
 func (o controllersOptions) install(ctx context.Context, parts *cluster.Remote) error {
-	ctx, cancel := context.WithTimeout(ctx, contactTimeout)
+	ctx, cancel := context.WithTimeout(ctx, installTimeout)
 	defer cancel()
 	return parts.InstallDefinitions(ctx)
 }
