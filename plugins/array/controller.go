@@ -2,6 +2,7 @@ package array
 
 import (
 	"context"
+	"maps"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -22,6 +23,9 @@ func (c *controller) ControllerGetCapabilities(
 ) (*csi.ControllerGetCapabilitiesResponse, error) {
 	return controllerCapabilities, nil
 }
+
+// SharesMessages declares that messages need not be copied: see csi.Direct.
+func (c *controller) SharesMessages() {}
 
 // controllerCapabilities is shared by all arrays; it is only read.
 var controllerCapabilities = csireq.ControllerCapabilities(
@@ -83,7 +87,7 @@ func (c *controller) CreateVolume(
 	created := &volume{
 		id: id, name: request.GetName(), sizeBytes: size, source: from.id,
 		fsBytes: from.fsBytes, growsOnStage: 0 < from.fsBytes && from.fsBytes < size,
-		tree: from.copyTree(), attached: map[string]attachment{}, settings: request.GetMutableParameters(),
+		tree: from.copyTree(), attached: map[string]attachment{}, settings: maps.Clone(request.GetMutableParameters()),
 	}
 	a.volumes[id] = created
 	return &csi.CreateVolumeResponse{Volume: created.csiVolume()}, nil

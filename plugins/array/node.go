@@ -30,13 +30,19 @@ func (n *nodeService) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*cs
 func (n *nodeService) NodeGetCapabilities(
 	context.Context, *csi.NodeGetCapabilitiesRequest,
 ) (*csi.NodeGetCapabilitiesResponse, error) {
-	return csireq.NodeCapabilities(
-		csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,
-		csi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
-		csi.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
-		csi.NodeServiceCapability_RPC_EXPAND_VOLUME,
-	), nil
+	return nodeCapabilities, nil
 }
+
+// SharesMessages declares that messages need not be copied: see csi.Direct.
+func (n *nodeService) SharesMessages() {}
+
+// nodeCapabilities is shared by all nodes; it is only read.
+var nodeCapabilities = csireq.NodeCapabilities(
+	csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,
+	csi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
+	csi.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
+	csi.NodeServiceCapability_RPC_EXPAND_VOLUME,
+)
 
 func (n *nodeService) NodeStageVolume(
 	_ context.Context, request *csi.NodeStageVolumeRequest,

@@ -235,6 +235,51 @@ func TestVolumeLifecycleOnBothConnections(t *testing.T) {
 	})
 }
 
+// sharing is a node service that writes into its requests, although it declares that it does not.
+type sharing struct {
+	csispec.UnimplementedNodeServer
+	answer *csispec.NodeGetInfoResponse
+}
+
+func (sharing) SharesMessages() {}
+
+func (s sharing) NodeGetInfo(context.Context, *csispec.NodeGetInfoRequest) (*csispec.NodeGetInfoResponse, error) {
+	return s.answer, nil
+}
+
+func (sharing) NodeStageVolume(
+	_ context.Context, request *csispec.NodeStageVolumeRequest,
+) (*csispec.NodeStageVolumeResponse, error) {
+	request.PublishContext["lun"] = "8"
+	request.VolumeId = "w"
+	return &csispec.NodeStageVolumeResponse{}, nil
+}
+
+// TestDirectSharesMessages checks that only the parts of messages are shared, and that replies are complete.
+func TestDirectSharesMessages(t *testing.T) {
+	t.Parallel()
+	want := &csispec.NodeGetInfoResponse{
+		NodeId: node1, MaxVolumesPerNode: 3, AccessibleTopology: &csispec.Topology{Segments: map[string]string{"zone": "a"}},
+	}
+	node := csispec.NewNodeClient(csi.Direct(func(r grpc.ServiceRegistrar) {
+		csispec.RegisterNodeServer(r, sharing{answer: want})
+	}))
+	info, err := node.NodeGetInfo(t.Context(), &csispec.NodeGetInfoRequest{})
+	if diff := cmp.Diff(want, info, protocmp.Transform()); err != nil || diff != "" {
+		t.Errorf("%v, answer (-want +got):\n%s", err, diff)
+	}
+	if info == want || info.GetAccessibleTopology() != want.GetAccessibleTopology() {
+		t.Error("want another answer with the same parts")
+	}
+	request := &csispec.NodeStageVolumeRequest{VolumeId: "v", PublishContext: map[string]string{"lun": "7"}}
+	if _, err := node.NodeStageVolume(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	if request.GetVolumeId() != "v" || request.GetPublishContext()["lun"] != "8" {
+		t.Errorf("request %v, want its own ID and the map of the service", request)
+	}
+}
+
 func TestDirectHasNoStreams(t *testing.T) {
 	t.Parallel()
 	conn := csi.Direct(func(grpc.ServiceRegistrar) {})

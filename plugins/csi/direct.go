@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // A RegisterFunc adds a driver's services to a server. Each driver has one for its controller and
@@ -17,8 +18,10 @@ import (
 type RegisterFunc func(grpc.ServiceRegistrar)
 
 // Direct returns a connection that calls a driver's methods directly, on the goroutine of the
-// caller, without serialization. Requests and replies are copied as if sent over a wire. Streams
-// are not supported.
+// caller, without serialization. Requests and replies are copied as if sent over a wire. A service
+// with the method SharesMessages() is exempt: the parts of a message are then shared by the service
+// and its callers. Such a service neither changes nor keeps a request, and never changes what it has
+// returned. Streams are not supported.
 func Direct(register RegisterFunc) grpc.ClientConnInterface {
 	d := direct{}
 	register(d)
@@ -32,24 +35,29 @@ type direct map[string]service
 type service struct {
 	desc *grpc.ServiceDesc
 	impl any
+	pass func(dst, src proto.Message) // makes dst, which is empty, equal to src
 }
 
 func (d direct) RegisterService(desc *grpc.ServiceDesc, impl any) {
-	d[desc.ServiceName] = service{desc: desc, impl: impl}
+	s := service{desc: desc, impl: impl, pass: proto.Merge}
+	if _, ok := impl.(interface{ SharesMessages() }); ok {
+		s.pass = shareMessage
+	}
+	d[desc.ServiceName] = s
 }
 
-// find returns the handler of a method, such as "/csi.v1.Node/NodeGetInfo", and its implementation.
-func (d direct) find(method string) (handler grpc.MethodHandler, impl any, ok bool) {
+// find returns the handler of a method, such as "/csi.v1.Node/NodeGetInfo", and its service.
+func (d direct) find(method string) (handler grpc.MethodHandler, s service, ok bool) {
 	name, method, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
-	s, ok := d[name]
+	s, ok = d[name]
 	if !ok {
-		return nil, nil, false
+		return nil, service{}, false
 	}
 	i := slices.IndexFunc(s.desc.Methods, func(m grpc.MethodDesc) bool { return m.MethodName == method })
 	if i < 0 {
-		return nil, nil, false
+		return nil, service{}, false
 	}
-	return s.desc.Methods[i].Handler, s.impl, true
+	return s.desc.Methods[i].Handler, s, true
 }
 
 // Invoke calls the method. An unknown method returns Unimplemented, as from a gRPC server.
@@ -57,15 +65,15 @@ func (d direct) Invoke(ctx context.Context, method string, args, reply any, _ ..
 	if err := ctx.Err(); err != nil {
 		return status.FromContextError(err).Err()
 	}
-	handler, impl, ok := d.find(method)
+	handler, s, ok := d.find(method)
 	if !ok {
 		return status.Errorf(codes.Unimplemented, "unknown method %s", method)
 	}
-	out, err := handler(impl, ctx, func(in any) error { return copyMessage(in, args) }, nil)
+	out, err := handler(s.impl, ctx, func(in any) error { return s.passAny(in, args) }, nil)
 	if err != nil {
 		return statusOf(err).Err()
 	}
-	return copyMessage(reply, out)
+	return s.passAny(reply, out)
 }
 
 // statusOf returns the status that a gRPC server derives from a method's error.
@@ -81,15 +89,26 @@ func (d direct) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.Cal
 	return nil, status.Error(codes.Unimplemented, "streams are not supported on a direct connection")
 }
 
-func copyMessage(dst, src any) error {
-	d, ok := dst.(proto.Message)
+// passAny makes dst equal to src.
+func (s service) passAny(dst, src any) error {
+	to, ok := dst.(proto.Message)
 	if !ok {
 		return fmt.Errorf("%T is not a message", dst)
 	}
-	s, ok := src.(proto.Message)
+	from, ok := src.(proto.Message)
 	if !ok {
 		return fmt.Errorf("%T is not a message", src)
 	}
-	proto.Merge(d, s)
+	s.pass(to, from)
 	return nil
+}
+
+// shareMessage makes dst equal to src. Both then have the same lists, maps and messages.
+func shareMessage(dst, src proto.Message) {
+	to, from := dst.ProtoReflect(), src.ProtoReflect()
+	from.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		to.Set(f, v)
+		return true
+	})
+	to.SetUnknown(from.GetUnknown())
 }
