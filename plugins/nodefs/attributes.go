@@ -102,7 +102,7 @@ func (m *Memory) changeEntry(operation, name string, apply func(n *node) error) 
 		return err
 	}
 	return here.change(operation, name, func(top *node) error {
-		found, err := top.find(here.elements)
+		found, err := top.findPath(here.rest)
 		if err != nil {
 			return err
 		}

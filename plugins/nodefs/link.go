@@ -41,11 +41,11 @@ func (m *Memory) Symlink(target, name string) error {
 	if here.path == m.root {
 		return pathError("symlink", name, ErrOutside)
 	}
-	if len(here.elements) == 0 {
+	if here.rest == "" {
 		return pathError("symlink", name, syscall.EEXIST)
 	}
 	here.mount.tree.hasLinks.Store(true)
-	return here.change("symlink", name, func(top *node) error { return top.symlink(here.elements, target) })
+	return here.change("symlink", name, func(top *node) error { return top.symlink(here.elements(), target) })
 }
 
 // Readlink implements FS.
@@ -109,15 +109,14 @@ func (m *Memory) walk(full, rest string) (here location, linked bool) {
 	if rest == "." {
 		return here, linked
 	}
-	elements := strings.Split(rest, "/")
-	here.elements = elements
-	end, depth := len(full)-len(rest)-1, strings.Count(full, "/")-len(elements)
-	for i, element := range elements {
-		end += 1 + len(element)
+	here.rest = rest
+	depth := strings.Count(full, "/") - strings.Count(rest, "/") - 1
+	for below := rest; below != ""; {
+		_, below, _ = strings.Cut(below, "/")
 		depth++
-		prefix := full[:end]
+		prefix := strings.TrimSuffix(full[:len(full)-len(below)], "/")
 		for next := m.mountOn(here.mount, prefix, depth); next != nil; next = m.mountOn(next, prefix, depth) {
-			here.mount, here.elements = next, elements[i+1:]
+			here.mount, here.rest = next, below
 			linked = linked || next.tree.hasLinks.Load()
 		}
 	}

@@ -58,9 +58,17 @@ type mount struct {
 
 // location is a place in the file system: elements below the top of a mount.
 type location struct {
-	mount    *mount
-	elements []string
-	path     string // the whole path, without symbolic links
+	mount *mount
+	rest  string // the path below the top of the mount; "": the top
+	path  string // the whole path, without symbolic links
+}
+
+// elements returns the names on the path below the top of the mount.
+func (s location) elements() []string {
+	if s.rest == "" {
+		return nil
+	}
+	return strings.Split(s.rest, "/")
 }
 
 // NewMemory returns an empty disk below root, an absolute path. The root directory exists. "/" is
@@ -207,7 +215,7 @@ func (m *Memory) MkdirAll(name string) error {
 	if found, err := here.find(); err == nil && found.isDirectory() {
 		return nil
 	}
-	return here.change("mkdir", name, func(top *node) error { return top.makeAll(here.elements) })
+	return here.change("mkdir", name, func(top *node) error { return top.makeAll(here.elements()) })
 }
 
 // WriteFile implements FS.
@@ -233,12 +241,12 @@ func (m *Memory) writeEntry(name string, write func(top *node, elements []string
 	if err != nil {
 		return err
 	}
-	if len(here.elements) == 0 && here.mount != m.disk {
+	if here.rest == "" && here.mount != m.disk {
 		if found, err := here.find(); err == nil && !found.isDirectory() {
 			return pathError("write", name, ErrMounted)
 		}
 	}
-	return here.change("write", name, func(top *node) error { return write(top, here.elements) })
+	return here.change("write", name, func(top *node) error { return write(top, here.elements()) })
 }
 
 // Remove implements FS.
@@ -249,13 +257,13 @@ func (m *Memory) Remove(name string) error {
 	if err != nil {
 		return err
 	}
-	if len(here.elements) == 0 {
+	if here.rest == "" {
 		if here.mount == m.disk {
 			return pathError("remove", name, ErrOutside)
 		}
 		return pathError("remove", name, ErrMounted)
 	}
-	return here.change("remove", name, func(top *node) error { return top.remove(here.elements) })
+	return here.change("remove", name, func(top *node) error { return top.remove(here.elements()) })
 }
 
 // RemoveAll implements FS.
@@ -266,13 +274,13 @@ func (m *Memory) RemoveAll(name string) error {
 	if err != nil {
 		return err
 	}
-	if len(here.elements) == 0 && here.mount == m.disk {
+	if here.rest == "" && here.mount == m.disk {
 		return pathError("remove", name, ErrOutside)
 	}
 	if m.mountedIn(here.path) {
 		return pathError("remove", name, ErrMounted)
 	}
-	err = here.change("remove", name, func(top *node) error { return top.removeAll(here.elements) })
+	err = here.change("remove", name, func(top *node) error { return top.removeAll(here.elements()) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -332,7 +340,7 @@ func (m *Memory) read(operation, name string, use func(*node) error) error {
 func (s location) read(operation, name string, use func(*node) error) error {
 	s.mount.tree.mu.Lock()
 	defer s.mount.tree.mu.Unlock()
-	found, err := s.mount.at.find(s.elements)
+	found, err := s.mount.at.findPath(s.rest)
 	if err == nil {
 		err = use(found)
 	}
@@ -346,7 +354,7 @@ func (m *Memory) attach(name string, added *mount) error {
 	if err != nil {
 		return err
 	}
-	if here.mount == m.disk && len(here.elements) == 0 {
+	if here.mount == m.disk && here.rest == "" {
 		return pathError("mount", name, ErrOutside)
 	}
 	below, err := here.find()
@@ -378,13 +386,13 @@ func (m *Memory) existing(name string) (location, error) {
 }
 
 // isMountPoint reports whether s is the top of a mount other than the root.
-func (s location) isMountPoint() bool { return len(s.elements) == 0 && s.mount.key.parent != nil }
+func (s location) isMountPoint() bool { return s.rest == "" && s.mount.key.parent != nil }
 
 // find returns the node at s.
 func (s location) find() (*node, error) {
 	s.mount.tree.mu.Lock()
 	defer s.mount.tree.mu.Unlock()
-	return s.mount.at.find(s.elements)
+	return s.mount.at.findPath(s.rest)
 }
 
 // change calls apply with the top of s's mount, unless the mount is read-only.

@@ -40,10 +40,10 @@ func (m *Memory) WriteProgram(name string, run func(ctx context.Context, args ..
 		return err
 	}
 	return here.change("write", name, func(top *node) error {
-		if err := top.write(here.elements, nil); err != nil {
+		if err := top.write(here.elements(), nil); err != nil {
 			return err
 		}
-		file, err := top.find(here.elements)
+		file, err := top.findPath(here.rest)
 		if err == nil {
 			file.program, file.mode = run, programMode
 		}

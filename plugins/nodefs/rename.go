@@ -52,7 +52,7 @@ func (m *Memory) Rename(from, to string) error {
 		location
 		name string
 	}{{source, from}, {target, to}} {
-		if len(place.elements) == 0 {
+		if place.rest == "" {
 			return pathError("rename", place.name, m.topError(place.location))
 		}
 	}
@@ -64,7 +64,7 @@ func (m *Memory) Rename(from, to string) error {
 	case source.contains(target):
 		return pathError("rename", to, syscall.EINVAL)
 	}
-	return source.change("rename", from, func(top *node) error { return top.rename(source.elements, target.elements) })
+	return source.change("rename", from, func(top *node) error { return top.rename(source.elements(), target.elements()) })
 }
 
 // contains reports whether the path of other is below the directory s.

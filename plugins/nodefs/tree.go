@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -176,16 +177,36 @@ func (n *node) hashInto(sum hash.Hash, name string) {
 // find walks the elements down from n.
 func (n *node) find(elements []string) (*node, error) {
 	for _, element := range elements {
-		if !n.isDirectory() {
-			return nil, syscall.ENOTDIR
+		var err error
+		if n, err = n.child(element); err != nil {
+			return nil, err
 		}
-		child := n.children[element]
-		if child == nil {
-			return nil, fs.ErrNotExist
-		}
-		n = child
 	}
 	return n, nil
+}
+
+// findPath is find for a path; "" is n itself.
+func (n *node) findPath(rest string) (*node, error) {
+	for rest != "" {
+		var element string
+		var err error
+		element, rest, _ = strings.Cut(rest, "/")
+		if n, err = n.child(element); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+// child returns an entry of the directory n.
+func (n *node) child(name string) (*node, error) {
+	if !n.isDirectory() {
+		return nil, syscall.ENOTDIR
+	}
+	if child := n.children[name]; child != nil {
+		return child, nil
+	}
+	return nil, fs.ErrNotExist
 }
 
 // makeAll creates the missing directories among those that elements name.

@@ -63,7 +63,7 @@ func (m *Memory) MkdirWithin(base, inner string, mode fs.FileMode) error {
 		})
 	}
 	return here.change("mkdir", inner, func(top *node) error {
-		n, err := top.find(here.elements)
+		n, err := top.findPath(here.rest)
 		if err == nil && !n.isDirectory() {
 			err = syscall.ENOTDIR
 		}
