@@ -18,6 +18,17 @@ func copyClaim(in, out *corev1.PersistentVolumeClaim) { copyClaimSharing(in, out
 // copyVolume sets out to a deep copy of in.
 func copyVolume(in, out *corev1.PersistentVolume) { copyVolumeSharing(in, out, noVolume) }
 
+// copyNode sets out to a deep copy of in.
+func copyNode(in, out *corev1.Node) {
+	bare := *in
+	bare.Labels, bare.Annotations = nil, nil
+	bare.Status.Capacity, bare.Status.Allocatable = nil, nil
+	bare.DeepCopyInto(out)
+	cloneMeta(&in.ObjectMeta, &out.ObjectMeta, &metav1.ObjectMeta{})
+	out.Status.Capacity = cloneQuantities(in.Status.Capacity, nil)
+	out.Status.Allocatable = cloneQuantities(in.Status.Allocatable, nil)
+}
+
 var (
 	noClaim  = &corev1.PersistentVolumeClaim{}
 	noVolume = &corev1.PersistentVolume{}

@@ -3,6 +3,8 @@ package rules
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
@@ -39,5 +41,65 @@ func TestPlainMetadataIsValid(t *testing.T) {
 	plain := metav1.ObjectMeta{Name: "n", Namespace: "default", Labels: map[string]string{"app": "db"}}
 	if !plainMeta(&plain) {
 		t.Errorf("not plain: %+v", plain)
+	}
+}
+
+// Draws pairs of objects that often differ in one field only, or not at all on the wire.
+func TestSameComparesWireForms(t *testing.T) {
+	sizes := rapid.SampledFrom([]corev1.ResourceList{
+		nil,
+		{},
+		{"storage": resource.MustParse("1Gi")},
+		{"storage": resource.MustParse("1024Mi")},
+		{"storage": resource.MustParse("2Gi")},
+		{"storage": *resource.NewQuantity(1<<30, resource.DecimalSI)},
+	})
+	word := rapid.SampledFrom([]string{"", "", "a"})
+	meta := func(t *rapid.T) metav1.ObjectMeta {
+		return metav1.ObjectMeta{
+			Name: "n", ResourceVersion: word.Draw(t, "version"),
+			Finalizers: rapid.SampledFrom([][]string{nil, {}, {"a/b"}, {"a/c"}}).Draw(t, "finalizers"),
+		}
+	}
+	kinds := map[string]func(t *rapid.T) Message{
+		"volume": func(t *rapid.T) Message {
+			return &corev1.PersistentVolume{
+				ObjectMeta: meta(t),
+				Spec:       corev1.PersistentVolumeSpec{Capacity: sizes.Draw(t, "capacity"), StorageClassName: word.Draw(t, "class")},
+				Status: corev1.PersistentVolumeStatus{
+					Phase: corev1.PersistentVolumePhase(word.Draw(t, "phase")), Reason: word.Draw(t, "reason"),
+				},
+			}
+		},
+		"claim": func(t *rapid.T) Message {
+			spec := corev1.PersistentVolumeClaimSpec{VolumeName: word.Draw(t, "volume")}
+			spec.Resources.Requests, spec.Resources.Limits = sizes.Draw(t, "requests"), sizes.Draw(t, "limits")
+			return &corev1.PersistentVolumeClaim{
+				ObjectMeta: meta(t), Spec: spec,
+				Status: corev1.PersistentVolumeClaimStatus{
+					Phase:    corev1.PersistentVolumeClaimPhase(word.Draw(t, "phase")),
+					Capacity: sizes.Draw(t, "capacity"), AllocatedResources: sizes.Draw(t, "allocated"),
+				},
+			}
+		},
+		"node": func(t *rapid.T) Message {
+			return &corev1.Node{
+				ObjectMeta: meta(t), Spec: corev1.NodeSpec{PodCIDR: word.Draw(t, "range")},
+				Status: corev1.NodeStatus{
+					Capacity: sizes.Draw(t, "capacity"), Allocatable: sizes.Draw(t, "allocatable"),
+					Phase: corev1.NodePhase(word.Draw(t, "phase")),
+				},
+			}
+		},
+	}
+	for name, draw := range kinds {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				a, b := draw(t), draw(t)
+				if got, want := Same(a, b), sameWire(a, b); got != want {
+					t.Fatalf("%v, want %v:\n%v\n%v", got, want, a, b)
+				}
+			})
+		})
 	}
 }

@@ -23,7 +23,10 @@ const (
 	immutableMsg = "field is immutable"
 )
 
-var metaPath = field.NewPath("metadata")
+var (
+	metaPath       = field.NewPath("metadata")
+	finalizersPath = metaPath.Child("finalizers")
+)
 
 // ValidateMeta validates the metadata of an object to be created. The finalizers of a custom object
 // need not be qualified.
@@ -44,22 +47,28 @@ func ValidateMeta(m *metav1.ObjectMeta, namespaced bool, name validation.Validat
 func validateFinalizers(finalizers []string) field.ErrorList {
 	var errs field.ErrorList
 	for i, f := range finalizers {
-		errs = append(errs, standardFinalizer(f, metaPath.Child("finalizers").Index(i))...)
+		if !isStandardFinalizer(f) {
+			errs = append(errs, standardFinalizer(f, finalizersPath.Index(i))...)
+		}
 	}
 	return errs
 }
 
 // standardFinalizer validates that a finalizer is a standard one or is qualified with a domain.
 func standardFinalizer(f string, path *field.Path) field.ErrorList {
-	switch f {
-	case string(corev1.FinalizerKubernetes), metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents:
-		return nil
-	}
-	if strings.Contains(f, "/") {
+	if isStandardFinalizer(f) {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path, f,
 		"name is neither a standard finalizer name nor is it fully qualified")}
+}
+
+func isStandardFinalizer(f string) bool {
+	switch f {
+	case string(corev1.FinalizerKubernetes), metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents:
+		return true
+	}
+	return strings.Contains(f, "/")
 }
 
 // validateFinalizer validates a finalizer of a namespace's spec.
@@ -80,11 +89,11 @@ func ValidateMetaUpdate(m, old *metav1.ObjectMeta, custom bool) field.ErrorList 
 		errs = validation.ValidateObjectMetaAccessorUpdate(m, old, metaPath)
 	}
 	if !slices.Equal(m.Finalizers, old.Finalizers) {
-		if identical && old.DeletionTimestamp != nil {
-			errs = append(errs, validation.ValidateNoNewFinalizers(m.Finalizers, old.Finalizers,
-				metaPath.Child("finalizers"))...)
+		added := func(f string) bool { return !slices.Contains(old.Finalizers, f) }
+		if identical && old.DeletionTimestamp != nil && slices.ContainsFunc(m.Finalizers, added) {
+			errs = append(errs, validation.ValidateNoNewFinalizers(m.Finalizers, old.Finalizers, finalizersPath)...)
 		}
-		errs = append(errs, validation.ValidateFinalizers(m.Finalizers, metaPath.Child("finalizers"))...)
+		errs = append(errs, validation.ValidateFinalizers(m.Finalizers, finalizersPath)...)
 		if !custom {
 			errs = append(errs, validateFinalizers(m.Finalizers)...)
 		}

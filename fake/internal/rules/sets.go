@@ -61,6 +61,7 @@ var (
 		ValidateCreate: validateNode,
 		ValidateUpdate: validateNodeUpdate,
 		ValidateStatus: validateNodeChange,
+		CopyInto:       copyNode,
 	}
 	Pod = Set[*corev1.Pod]{
 		Default:        defaultPod,
