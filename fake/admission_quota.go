@@ -52,7 +52,7 @@ func (s writer) charge(k *kind, through subresource, obj, old Object, dryRun boo
 	for _, q := range charged {
 		_, err := s.update(s.table("resourcequotas").kind, change{
 			namespace: q.Namespace, name: q.Name, subresource: statusSubresource,
-			apply: func(stored Object) (Object, error) {
+			applier: applyFunc(func(stored Object) (Object, error) {
 				q := stored.(*corev1.ResourceQuota)
 				used, err := quota.Charge(q, request)
 				if err != nil {
@@ -63,7 +63,7 @@ func (s writer) charge(k *kind, through subresource, obj, old Object, dryRun boo
 					q.Status.Used = used
 				}
 				return q, nil
-			},
+			}),
 		})
 		if err != nil && !isMissing(err, q) {
 			return err

@@ -116,13 +116,13 @@ func (v *informer) behind() bool { return v.HasSynced() && v.ready() }
 
 // stateBefore returns a resource as it was before the last events, with the position in the log and
 // the revision.
-func (s *Server) stateBefore(t *table, events int) (objects *objectMap, position, revision int64) {
+func (s *Server) stateBefore(t *table, events int) (objects objectMap, position, revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	position = max(t.log.first, t.log.end.Load()-int64(events))
-	objects = t.objects.Copy()
+	objects = *t.objects.Copy()
 	since := t.log.events[position-t.log.first:]
-	t.undo(objects, since)
+	t.undo(&objects, since)
 	revision = s.revision
 	if len(since) > 0 {
 		revision = since[0].revision - 1

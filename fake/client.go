@@ -28,6 +28,10 @@ type Clientset struct {
 	user          *authenticationv1.UserInfo // nil: see userInfo
 	withoutCopies bool                       // see WithoutCopies
 	cached        *cachedReads               // nil: reads are live; see WithReads
+
+	// the clients of the groups that a storage control plane calls most; see bind
+	core    coreV1
+	storage storageV1
 }
 
 var _ kubernetes.Interface = (*Clientset)(nil)
@@ -59,15 +63,29 @@ func (c *Clientset) IsWatchListSemanticsUnSupported() bool {
 
 // Client returns a client that makes its requests through caller.
 func (s *Server) Client(caller sim.Caller) *Clientset {
-	return &Clientset{Interface: s.unserved, server: s, caller: caller}
+	c := &Clientset{Interface: s.unserved, server: s, caller: caller}
+	c.bind()
+	return c
+}
+
+// bind sets the clients of groups that the client keeps.
+func (c *Clientset) bind() {
+	c.core, c.storage = coreV1{c.base().CoreV1(), c}, storageV1{c.base().StorageV1(), c}
+}
+
+// clone returns a copy of the client.
+func (c *Clientset) clone() *Clientset {
+	out := *c
+	out.bind()
+	return &out
 }
 
 // WithoutCopies returns a client whose reads return stored objects without copying. Callers must
 // not modify them. Watches return copies all the same.
 func (c *Clientset) WithoutCopies() *Clientset {
-	out := *c
+	out := c.clone()
 	out.withoutCopies = true
-	return &out
+	return out
 }
 
 // A request is the name of a request in the trace.

@@ -91,9 +91,9 @@ func (s writer) disrupt(k *kind, namespace, name string, opts metav1.DeleteOptio
 	if len(opts.DryRun) == 0 {
 		marked, err := s.update(k, change{
 			namespace: namespace, name: name, subresource: statusSubresource,
-			apply: func(old Object) (Object, error) {
+			applier: applyFunc(func(old Object) (Object, error) {
 				return disrupted(s.timestamp(), old.(*corev1.Pod), opts.Preconditions)
-			},
+			}),
 		})
 		if err != nil {
 			return writeResult{}, err
@@ -157,7 +157,7 @@ func (s writer) spend(pod *corev1.Pod, ended, dryRun bool) (unguarded bool, err 
 	}
 	_, err = s.update(s.table("poddisruptionbudgets").kind, change{
 		namespace: budget.Namespace, name: budget.Name, subresource: statusSubresource, dryRun: dryRun,
-		apply: func(old Object) (Object, error) {
+		applier: applyFunc(func(old Object) (Object, error) {
 			budget := old.(*policyv1.PodDisruptionBudget)
 			if err := allows(budget); err != nil {
 				return nil, err
@@ -174,7 +174,7 @@ func (s writer) spend(pod *corev1.Pod, ended, dryRun bool) (unguarded bool, err 
 			}
 			budget.Status.DisruptedPods[pod.Name] = s.timestamp()
 			return budget, nil
-		},
+		}),
 	})
 	return false, err
 }

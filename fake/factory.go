@@ -25,6 +25,7 @@ import (
 	resourceinformers "k8s.io/client-go/informers/resource"
 	"k8s.io/client-go/informers/scheduling"
 	"k8s.io/client-go/informers/storage"
+	storagev1 "k8s.io/client-go/informers/storage/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/volsim/volsim/internal/informercache"
@@ -46,7 +47,9 @@ type factory struct {
 	views   map[reflect.Type]*informer
 	customs map[*table]*informer
 	delays  map[*table]int // age of the first lists in events; see Server.DelayCache
-	core    *coreGroup     // for the same factory in each world; see Server.Informers
+	// The groups of the same factory in each world; see Server.Informers.
+	core    *coreGroup
+	storage *storageGroup
 }
 
 // A coreGroup has the informers of the core group.
@@ -57,6 +60,15 @@ type coreGroup struct {
 
 // V1 returns the informers of version 1.
 func (g *coreGroup) V1() corev1.Interface { return g.v1 }
+
+// A storageGroup has the informers of the group storage.k8s.io.
+type storageGroup struct {
+	storage.Interface
+	v1 storagev1.Interface
+}
+
+// V1 returns the informers of version 1.
+func (g *storageGroup) V1() storagev1.Interface { return g.v1 }
 
 var _ informers.SharedInformerFactory = (*factory)(nil)
 
@@ -77,10 +89,10 @@ func (s *Server) Informers(c *sim.Process, filters ...Filter) informers.SharedIn
 		memory := c.Reuse()
 		var used bool
 		if f, used = reuse.Get[factory](memory); used {
-			*f = factory{core: f.core}
+			*f = factory{core: f.core, storage: f.storage}
 		} else {
-			group := core.New(f, "", nil)
-			f.core = &coreGroup{group, group.V1()}
+			ofCore, ofStorage := core.New(f, "", nil), storage.New(f, "", nil)
+			f.core, f.storage = &coreGroup{ofCore, ofCore.V1()}, &storageGroup{ofStorage, ofStorage.V1()}
 		}
 		f.SharedInformerFactory = informers.NewSharedInformerFactory(unservedClient(), 0)
 		f.server, f.process = s, c
@@ -242,7 +254,7 @@ func (f *factory) synced() map[reflect.Type]bool {
 func (f *factory) Core() core.Interface { return f.core }
 
 // Storage returns the informers of the group storage.k8s.io.
-func (f *factory) Storage() storage.Interface { return storage.New(f, "", nil) }
+func (f *factory) Storage() storage.Interface { return f.storage }
 
 // Apps returns the informers of the group apps.
 func (f *factory) Apps() apps.Interface { return apps.New(f, "", nil) }

@@ -237,7 +237,7 @@ func (v *informer) snapshot() (all []any, revision string, err error) {
 	if v.selector.all() {
 		selected = objects.Values()
 	} else {
-		v.selector.scan(objects, "", func(_ string, obj Object) bool {
+		v.selector.scan(&objects, "", func(_ string, obj Object) bool {
 			selected = append(selected, obj)
 			return true
 		})

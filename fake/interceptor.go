@@ -53,16 +53,15 @@ func (InterceptorFunc) InterceptWatch(_ Request, serve func() (watch.Interface, 
 // WithInterceptor returns a client that makes its requests through an interceptor. Watches of
 // typed, dynamic and metadata clients are intercepted; cursors of a ResourceClient are not.
 func (c *Clientset) WithInterceptor(by Interceptor) *Clientset {
-	out := *c
+	out := c.clone()
 	out.interceptor = by
-	return &out
+	return out
 }
 
 // withoutInterceptor returns the client that calls the server.
 func (r ResourceClient) withoutInterceptor() ResourceClient {
-	c := *r.c
-	c.interceptor = nil
-	r.c = &c
+	r.c = r.c.clone()
+	r.c.interceptor = nil
 	return r
 }
 

@@ -111,7 +111,7 @@ func (s *Server) listSnapshot(t *table, opts *metav1.ListOptions) (*objectMap, i
 		}
 		return objects, requested, "", nil
 	}
-	return objects, revision, "", nil
+	return &objects, revision, "", nil
 }
 
 // parseRevision parses a resourceVersion; "" is 0.

@@ -31,9 +31,9 @@ const defaultManager = "volsim"
 // the slash is the manager of the fields that it writes, unless a request has another. The default
 // is the name of the client's process, or "volsim".
 func (c *Clientset) As(userAgent string) *Clientset {
-	out := *c
+	out := c.clone()
 	out.manager = managerOf(userAgent)
-	return &out
+	return out
 }
 
 // managerOf returns the field manager of a user agent.

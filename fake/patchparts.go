@@ -104,7 +104,7 @@ func (p *patchRequest) patchParts(old Object) (Object, bool) {
 			return nil, false
 		}
 	}
-	obj := old.DeepCopyObject().(Object)
+	obj := p.r.kind.copy(old)
 	fields = reflect.ValueOf(obj).Elem()
 	for _, name := range slices.Sorted(maps.Keys(patch)) {
 		part := patch[name].(map[string]any)

@@ -121,13 +121,13 @@ func bind(s writer, namespace, name string, body runtime.Object, dryRun bool) (a
 	}
 	done, err := s.update(s.table("pods").kind, change{
 		namespace: namespace, name: name, dryRun: dryRun, subresource: bindingSubresource,
-		apply: func(old Object) (Object, error) {
+		applier: applyFunc(func(old Object) (Object, error) {
 			pod := old.(*corev1.Pod).DeepCopy()
 			if err := bindPod(s.timestamp(), pod, binding); err != nil {
 				return nil, err
 			}
 			return pod, nil
-		},
+		}),
 	})
 	return actionResult{writeResult: done, answer: success()}, err
 }

@@ -46,12 +46,12 @@ type cachedReads struct {
 //
 // Upstream: sigs.k8s.io/controller-runtime/pkg/cache/internal CacheReader.
 func (c *Clientset) WithReads(process *sim.Process, reads Reads) *Clientset {
-	out := *c
+	out := c.clone()
 	out.cached = nil
 	if reads != ReadLive {
 		out.cached = &cachedReads{reads: reads, process: process, written: map[*table]int64{}}
 	}
-	return &out
+	return out
 }
 
 // cache returns the cache to read from. It is nil for a client that reads from the server, and for

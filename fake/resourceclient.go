@@ -237,20 +237,12 @@ func (r ResourceClient) Update(ctx context.Context, name string, obj Object, opt
 			w.admission = r.admission(ctx, admissionv1.Update, name, &copied, sub...)
 		}
 		admitted := w.admission != nil
-		var warnings []string
-		through, via, manager := c.subresource, r.managedSubresource(c), opts.FieldManager
-		c.apply = func(old Object) (Object, error) {
-			obj := r.draft(obj, old, through, admitted)
-			warnings = dedupOwners(metaOf(obj), duplicateOwnersMsg)
-			shown, err := r.fromStoredForWrite(old)
-			if err != nil {
-				return nil, err
-			}
-			r.track(obj, shown, via, manager)
-			return r.toStored(obj, old)
+		u := updateRequest{
+			r: r, obj: obj, through: c.subresource, via: r.managedSubresource(c), manager: opts.FieldManager, admitted: admitted,
 		}
+		c.applier = &u
 		done, err := w.update(r.storedKind(), c)
-		done.warnings = slices.Concat(warnings, w.admission.warnings(), done.warnings)
+		done.warnings = slices.Concat(u.warnings, w.admission.warnings(), done.warnings)
 		return done, err
 	})
 }
@@ -300,7 +292,7 @@ func (r ResourceClient) Patch(ctx context.Context, name string, pt types.PatchTy
 		if err := p.check(); err != nil {
 			return writeResult{}, err
 		}
-		c.name, c.dryRun, c.apply = name, len(opts.DryRun) > 0, p.apply
+		c.name, c.dryRun, c.applier = name, len(opts.DryRun) > 0, &p
 		c.create = pt == types.ApplyYAMLPatchType && p.sub == mainResource
 		if c.create && r.c.server.access != nil && r.c.server.lookup(r.c.server.tableOf(r.storedKind()), key(r.namespace, name)) == nil {
 			if err := r.authorize("create", name); err != nil {

@@ -53,9 +53,9 @@ func (r review) describe() APIResource {
 // AsUser returns a client of another user. The default user is system:admin in group
 // system:masters.
 func (c *Clientset) AsUser(user authenticationv1.UserInfo) *Clientset {
-	out := *c
+	out := c.clone()
 	out.user = &user
-	return &out
+	return out
 }
 
 // User returns the client's user.

@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/btree"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/volsim/volsim/internal/reuse"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -60,10 +61,10 @@ func (s *Server) closed(t *table) bool {
 
 // snapshot returns the present state of the resource, and the revision. The map belongs to the
 // caller.
-func (s *Server) snapshot(t *table) (*objectMap, int64) {
+func (s *Server) snapshot(t *table) (objectMap, int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return t.objects.Copy(), s.revision
+	return *t.objects.Copy(), s.revision
 }
 
 // snapshotAt returns the state of the resource at a revision. The bool is false if events since
@@ -206,7 +207,8 @@ func (s *Server) addReader(t *table, r reader) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t.readers == nil {
-		t.readers = make([]reader, 0, readersMin)
+		kept, _ := reuse.Get[[readersMin]reader](r.process.Reuse())
+		t.readers = kept[:0]
 	}
 	t.readers = append(t.readers, r) // a commit in progress has the slice up to here
 }

@@ -63,7 +63,8 @@ import (
 
 // CoreV1 returns the client of the core group.
 func (c *Clientset) CoreV1() typedcorev1.CoreV1Interface {
-	return coreV1{c.base().CoreV1(), c}
+	c.mustHaveServer()
+	return &c.core
 }
 
 // coreV1 is the client of the core group. The embedded client answers 404.
@@ -141,7 +142,8 @@ func (g coreV1) PodTemplates(namespace string) typedcorev1.PodTemplateInterface 
 
 // StorageV1 returns the client of the group storage.k8s.io.
 func (c *Clientset) StorageV1() typedstoragev1.StorageV1Interface {
-	return storageV1{c.base().StorageV1(), c}
+	c.mustHaveServer()
+	return &c.storage
 }
 
 // storageV1 is the client of the group storage.k8s.io. The embedded client answers 404.

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -110,7 +111,7 @@ func (s writer) create(k *kind, namespace string, obj Object, dryRun bool) (writ
 			if size, err = storable(k, obj); err != nil {
 				return writeResult{}, err
 			}
-			if rv, err := strconv.ParseUint(m.ResourceVersion, 10, 64); err == nil && rv > 0 {
+			if rv, err := strconv.ParseUint(cmp.Or(m.ResourceVersion, "0"), 10, 64); err == nil && rv > 0 {
 				return writeResult{}, internalError(createRVMsg)
 			}
 		}
@@ -162,9 +163,7 @@ type change struct {
 	namespace, name string
 	subresource     subresource
 	dryRun          bool
-	// apply returns the new object for the stored one, which is nil if there is none. It is called
-	// again if the stored one changed meanwhile. The result becomes the store's.
-	apply func(old Object) (Object, error)
+	applier
 	// replace: apply returns what the writer sent, and a UID in it is a precondition.
 	replace bool
 	// create: apply may create the object.

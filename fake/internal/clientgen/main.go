@@ -50,12 +50,17 @@ var expanded = map[string]string{
 	"AppsV1.ReplicaSets":            "replicaSets",
 }
 
+// kept are the fields of a Clientset that keep the client of a group, by method. The others are made
+// at each call.
+var kept = map[string]string{"CoreV1": "core", "StorageV1": "storage"}
+
 // A group is the client of one API group in one version.
 type group struct {
 	Method    string // of kubernetes.Interface
 	Type      string // of package fake
 	Group     string // "" is the core group
 	Interface string // of client-go
+	Kept      string // field of the Clientset; "": none
 	Resources []resource
 }
 
@@ -111,6 +116,7 @@ func generate() ([]byte, error) {
 func newGroup(method string, client reflect.Type, served []fake.APIResource, imports importSet) group {
 	g := group{
 		Method: method, Type: strings.ToLower(method[:1]) + method[1:], Interface: imports.name(client, "typed"),
+		Kept: kept[method],
 	}
 	for _, r := range served {
 		if r.Custom != nil || !slices.Contains(r.Verbs, "list") {
