@@ -144,29 +144,37 @@ func addIndexers(informer cache.SharedIndexInformer, indexers cache.Indexers) {
 // recovered, since recovery reads the whole cache. old is nil for a new object. A deletion passes
 // the last known state; deleted may be nil.
 func handle[T any](c *Controller, informer cache.SharedIndexInformer, changed func(old, object T), deleted func(T)) {
-	handlers := cache.ResourceEventHandlerFuncs{
-		AddFunc: func(object any) {
-			if c.recovered {
-				var none T
-				changed(none, object.(T))
-			}
-		},
-		UpdateFunc: func(old, object any) {
-			if c.recovered {
-				changed(old.(T), object.(T))
-			}
-		},
-		DeleteFunc: func(object any) {
-			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-				object = tombstone.Obj
-			}
-			if c.recovered && deleted != nil {
-				deleted(object.(T))
-			}
-		},
-	}
-	if _, err := informer.AddEventHandler(handlers); err != nil {
+	if _, err := informer.AddEventHandler(&handler[T]{c, changed, deleted}); err != nil {
 		panic("attachdetach: event handler: " + err.Error())
+	}
+}
+
+// A handler is what handle registers.
+type handler[T any] struct {
+	c       *Controller
+	changed func(old, object T)
+	deleted func(T)
+}
+
+func (h *handler[T]) OnAdd(object any, _ bool) {
+	if h.c.recovered {
+		var none T
+		h.changed(none, object.(T))
+	}
+}
+
+func (h *handler[T]) OnUpdate(old, object any) {
+	if h.c.recovered {
+		h.changed(old.(T), object.(T))
+	}
+}
+
+func (h *handler[T]) OnDelete(object any) {
+	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = tombstone.Obj
+	}
+	if h.c.recovered && h.deleted != nil {
+		h.deleted(object.(T))
 	}
 }
 

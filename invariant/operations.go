@@ -52,7 +52,7 @@ func driverCallOf(r trace.Record) driverCall {
 	call := driverCall{rpc: r.Verb, subject: r.Object}
 	call.component, call.task, _ = strings.Cut(r.Task, "/")
 	_, call.volume, _ = strings.Cut(r.Object, "/")
-	for _, word := range strings.Fields(r.Detail) {
+	for word := range strings.FieldsSeq(r.Detail) {
 		if v, ok := strings.CutPrefix(word, "node="); ok {
 			call.node = v
 		}

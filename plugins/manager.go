@@ -137,13 +137,12 @@ func (m *Manager) insert(p Plugin, dynamic bool) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	entries := slices.Clone(m.all())
+	entries := m.all()
 	switch i, found := find(entries, added.name); {
 	case !found:
-		m.replace(slices.Insert(entries, i, added))
+		m.replace(slices.Concat(entries[:i], []*entry{added}, entries[i:]))
 	case dynamic && entries[i].dynamic:
-		entries[i] = added
-		m.replace(entries)
+		m.replace(slices.Concat(entries[:i], []*entry{added}, entries[i+1:]))
 	default:
 		return errNameTaken
 	}

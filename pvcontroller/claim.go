@@ -82,7 +82,7 @@ func (c *Controller) gatherClaim(claim *corev1.PersistentVolumeClaim) (claimFact
 	}
 	name := storagehelpers.GetPersistentVolumeClaimClass(claim)
 	if name != "" {
-		facts.class, _ = c.classLister.Get(name) // the only error is NotFound, with nil
+		facts.class = listed[*storagev1.StorageClass](c.classIndexer, name)
 	}
 	if facts.class != nil && facts.class.VolumeBindingMode == nil {
 		return facts, fmt.Errorf("VolumeBindingMode not set for StorageClass %q", facts.class.Name)

@@ -47,6 +47,8 @@ type Controller struct {
 	claimLister  corelisters.PersistentVolumeClaimLister
 	volumeLister corelisters.PersistentVolumeLister
 	classLister  storagelisters.StorageClassLister
+	claimIndexer cache.Indexer
+	classIndexer cache.Indexer
 	pods         cache.Indexer
 
 	claimQueue  *sim.Queue[string] // "namespace/name"
@@ -86,6 +88,8 @@ func New(cfg Config) *Controller {
 		claimLister:     claims.Lister(),
 		volumeLister:    volumes.Lister(),
 		classLister:     classes.Lister(),
+		claimIndexer:    claims.Informer().GetIndexer(),
+		classIndexer:    classes.Informer().GetIndexer(),
 		pods:            pods.Informer().GetIndexer(),
 		claimQueue:      sim.NewQueue[string](cfg.Process, sim.QueueConfig{Name: "claims"}),
 		volumeQueue:     sim.NewQueue[string](cfg.Process, sim.QueueConfig{Name: "volumes"}),
@@ -126,16 +130,18 @@ func New(cfg Config) *Controller {
 // listen calls handle for each add, update and delete, and holds the workers until the informer has
 // synced.
 func (c *Controller) listen(informer cache.SharedIndexInformer, handle func(obj any)) {
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    handle,
-		UpdateFunc: func(_, obj any) { handle(obj) },
-		DeleteFunc: handle,
-	})
-	if err != nil {
+	if _, err := informer.AddEventHandler(handler(handle)); err != nil {
 		panic("pvcontroller: informer stopped before it was started: " + err.Error())
 	}
 	c.cfg.Process.GateWorkers(informer.HasSynced)
 }
+
+// A handler is called with the object of each event.
+type handler func(obj any)
+
+func (h handler) OnAdd(obj any, _ bool) { h(obj) }
+func (h handler) OnUpdate(_, obj any)   { h(obj) }
+func (h handler) OnDelete(obj any)      { h(obj) }
 
 // syncClaimKey syncs one claim: it updates the cache from the informer, decides, and applies the
 // decision. The error of a failed write requeues the key.
@@ -144,17 +150,13 @@ func (c *Controller) listen(informer cache.SharedIndexInformer, handle func(obj 
 // (v1.36).
 func (c *Controller) syncClaimKey(ctx context.Context, key string) error {
 	c.fill()
-	namespace, name, err := cache.SplitMetaNamespaceKey(key)
-	if err != nil {
-		panic("pvcontroller: key of a claim: " + err.Error())
-	}
 	known := c.claims.get(key)
-	claim, err := c.claimLister.PersistentVolumeClaims(namespace).Get(name)
-	if known != nil && (err != nil || claim.UID != known.UID) {
+	claim := listed[*corev1.PersistentVolumeClaim](c.claimIndexer, key)
+	if known != nil && (claim == nil || claim.UID != known.UID) {
 		c.forgetClaim(known)
 	}
-	if err != nil {
-		return nil // a lister's only error is NotFound
+	if claim == nil {
+		return nil
 	}
 	fresh, err := c.claims.put(claim)
 	if err != nil || fresh == older {
@@ -168,6 +170,14 @@ func (c *Controller) syncClaimKey(ctx context.Context, key string) error {
 	}
 	c.markIdle(claim)
 	return nil
+}
+
+// listed returns the object of a key in a cache; the zero value if there is none. Unlike a lister it
+// makes no error.
+func listed[T any](indexer cache.Indexer, key string) T {
+	object, _, _ := indexer.GetByKey(key) // an indexer returns no error
+	found, _ := object.(T)
+	return found
 }
 
 // syncVolumeKey syncs one volume in the same way as syncClaimKey.

@@ -88,7 +88,7 @@ func (c *Controller) offerFree(volume *corev1.PersistentVolume, after *corev1.Pe
 	if !isFree(volume) {
 		return
 	}
-	class, _ := c.classLister.Get(storagehelpers.GetPersistentVolumeClass(volume)) // nil if it does not exist
+	class := listed[*storagev1.StorageClass](c.classIndexer, storagehelpers.GetPersistentVolumeClass(volume))
 	if isDelayed(class) {
 		return // the scheduler assigns it
 	}
@@ -187,5 +187,8 @@ func sortedList[T object](list func(labels.Selector) ([]T, error)) []T {
 
 // compareKeys compares the keys of two objects of one kind.
 func compareKeys[T object](a, b T) int {
+	if a.GetNamespace() == b.GetNamespace() {
+		return strings.Compare(a.GetName(), b.GetName())
+	}
 	return strings.Compare(a.GetNamespace()+"/"+a.GetName(), b.GetNamespace()+"/"+b.GetName())
 }

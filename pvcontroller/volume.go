@@ -65,9 +65,10 @@ func (c *Controller) claimOf(
 	if ref == nil || ref.UID == "" {
 		return nil, nil
 	}
-	claim := c.claims.get(keyOfRef(ref))
+	key := keyOfRef(ref)
+	claim := c.claims.get(key)
 	if claim == nil {
-		claim, _ = c.claimLister.PersistentVolumeClaims(ref.Namespace).Get(ref.Name) // nil if it does not exist
+		claim = listed[*corev1.PersistentVolumeClaim](c.claimIndexer, key)
 	}
 	switch {
 	case claim != nil && claim.UID == ref.UID:

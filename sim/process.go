@@ -159,7 +159,16 @@ func (p *Process) RecordPanic(value any, stack string) {
 
 // GateWorkers keeps the workers of the process from starting until cond has held: upstream's "wait
 // for caches to sync".
-func (p *Process) GateWorkers(cond func() bool) { p.gates = append(p.gates, cond) }
+func (p *Process) GateWorkers(cond func() bool) {
+	if p.gates == nil {
+		p.gates = make([]func() bool, 0, gatesMin)
+	}
+	p.gates = append(p.gates, cond)
+}
+
+// gatesMin is the capacity of the gates of a process with its first one: a controller has several
+// caches.
+const gatesMin = 8
 
 func (p *Process) gatesOpen() bool {
 	for len(p.gates) > 0 && p.gates[len(p.gates)-1]() {

@@ -14,26 +14,36 @@ func Add[T any, P interface {
 	*T
 	metav1.Object
 }](informer cache.SharedIndexInformer, changed func(old, current P), gone func(P)) {
-	if gone == nil {
-		gone = func(P) {}
-	}
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { changed(nil, obj.(P)) },
-		UpdateFunc: func(old, current any) {
-			if old.(P).GetUID() != current.(P).GetUID() {
-				gone(old.(P))
-				old = P(nil)
-			}
-			changed(old.(P), current.(P))
-		},
-		DeleteFunc: func(obj any) {
-			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = unknown.Obj
-			}
-			gone(obj.(P))
-		},
-	})
-	if err != nil {
+	if _, err := informer.AddEventHandler(&handler[T, P]{changed, gone}); err != nil {
 		panic("eventhandler: add handler to informer: " + err.Error())
+	}
+}
+
+// A handler calls two typed functions. gone may be nil.
+type handler[T any, P interface {
+	*T
+	metav1.Object
+}] struct {
+	changed func(old, current P)
+	gone    func(P)
+}
+
+func (h *handler[T, P]) OnAdd(obj any, _ bool) { h.changed(nil, obj.(P)) }
+
+func (h *handler[T, P]) OnUpdate(old, current any) {
+	before, after := old.(P), current.(P)
+	if before.GetUID() != after.GetUID() {
+		h.OnDelete(before)
+		before = nil
+	}
+	h.changed(before, after)
+}
+
+func (h *handler[T, P]) OnDelete(obj any) {
+	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = unknown.Obj
+	}
+	if h.gone != nil {
+		h.gone(obj.(P))
 	}
 }
