@@ -110,7 +110,13 @@ func (s *nodeStatus) nodeDeleted(node types.NodeName) { delete(s.written, node) 
 
 // statusPatch returns a patch with the whole list. An empty list removes the field.
 func statusPatch(list []corev1.AttachedVolume) []byte {
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"volumesAttached": list}})
+	var p struct {
+		Status struct {
+			VolumesAttached []corev1.AttachedVolume `json:"volumesAttached"`
+		} `json:"status"`
+	}
+	p.Status.VolumesAttached = list
+	patch, err := json.Marshal(&p)
 	if err != nil {
 		panic(fmt.Sprintf("attachdetach: volumes attached: %v", err))
 	}

@@ -81,7 +81,13 @@ func (k *Kubelet) syncNode(ctx context.Context, name string) error {
 		return nil
 	}
 	volumes := k.volumes.VolumesInUse()
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"volumesInUse": volumes}})
+	var p struct {
+		Status struct {
+			VolumesInUse []corev1.UniqueVolumeName `json:"volumesInUse"`
+		} `json:"status"`
+	}
+	p.Status.VolumesInUse = volumes
+	patch, err := json.Marshal(&p)
 	if err != nil {
 		return fmt.Errorf("patch of node status: %w", err)
 	}

@@ -138,7 +138,7 @@ func (r *Recorder) touchList(end string, event int) {
 // may stand still.
 func (r *Recorder) name(object string) string {
 	r.seq++
-	return fmt.Sprintf("%s.%x", object, r.cfg.Process.Now().UnixNano()+r.seq)
+	return object + "." + strconv.FormatInt(r.cfg.Process.Now().UnixNano()+r.seq, 16)
 }
 
 // Eventf is Event with a formatted message.

@@ -136,6 +136,16 @@ func (c *Controller) attachedTo(volume string) (node string, ok bool) {
 	return node, ok
 }
 
+// A finalizerPatch is a strategic merge patch of finalizers.
+type finalizerPatch struct {
+	Metadata struct {
+		Delete     []string  `json:"$deleteFromPrimitiveList/finalizers,omitempty"`
+		Order      []string  `json:"$setElementOrder/finalizers"`
+		Finalizers []string  `json:"finalizers,omitempty"`
+		UID        types.UID `json:"uid"`
+	} `json:"metadata"`
+}
+
 // patchFinalizers adds or removes the provisioner's finalizer on a PersistentVolume. A missing
 // object is not an error.
 //
@@ -144,15 +154,16 @@ func (c *Controller) attachedTo(volume string) (node string, ok bool) {
 // Differs: the patch contains the UID, so that it cannot reach another object of the same name.
 func (c *Controller) patchFinalizers(ctx context.Context, volume *corev1.PersistentVolume, add bool) error {
 	rest := slices.DeleteFunc(slices.Clone(volume.Finalizers), func(f string) bool { return f == provisionedFinalizer })
-	metadata := map[string]any{"uid": volume.UID}
+	var p finalizerPatch
+	p.Metadata.UID = volume.UID
 	if add {
-		metadata["finalizers"] = []string{provisionedFinalizer}
-		metadata["$setElementOrder/finalizers"] = append(rest, provisionedFinalizer)
+		p.Metadata.Finalizers = []string{provisionedFinalizer}
+		p.Metadata.Order = append(rest, provisionedFinalizer)
 	} else {
-		metadata["$deleteFromPrimitiveList/finalizers"] = []string{provisionedFinalizer}
-		metadata["$setElementOrder/finalizers"] = append([]string{}, rest...)
+		p.Metadata.Delete = []string{provisionedFinalizer}
+		p.Metadata.Order = append([]string{}, rest...)
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": metadata})
+	patch, err := json.Marshal(&p)
 	if err != nil {
 		panic("provisioner: finalizer patch: " + err.Error())
 	}
