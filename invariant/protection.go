@@ -138,15 +138,18 @@ func beginProtection(c *Checker) watcher {
 // note notes whether what is being deleted from now on is in use. A world without pods has nothing to say
 // of claims.
 func (u *users) note(r trace.Record) {
-	switch before := r.Before.(type) {
+	was, before := r.Before.(metav1.Object)
+	is, after := r.After.(metav1.Object)
+	if !before || !after || was.GetDeletionTimestamp() != nil || is.GetDeletionTimestamp() == nil {
+		return
+	}
+	switch object := r.Before.(type) {
 	case *corev1.PersistentVolumeClaim:
-		if after, ok := r.After.(*corev1.PersistentVolumeClaim); ok && before.DeletionTimestamp == nil && after.DeletionTimestamp != nil && u.API.Count("pods") > 0 {
-			u.Log.Sometimes("I28: a claim is deleted while a scheduled pod uses it", u.using(before, u.API.Revision()) != nil)
+		if u.API.Count("pods") > 0 {
+			u.Log.Sometimes("I28: a claim is deleted while a scheduled pod uses it", u.using(object, u.API.Revision()) != nil)
 		}
 	case *corev1.PersistentVolume:
-		if after, ok := r.After.(*corev1.PersistentVolume); ok && before.DeletionTimestamp == nil && after.DeletionTimestamp != nil {
-			u.Log.Sometimes("I28: a volume is deleted while it is Bound", before.Status.Phase == corev1.VolumeBound)
-		}
+		u.Log.Sometimes("I28: a volume is deleted while it is Bound", object.Status.Phase == corev1.VolumeBound)
 	}
 }
 

@@ -56,18 +56,24 @@ func definitionFiles(t testing.TB) string {
 	return dir
 }
 
+// serversAt returns servers whose clocks stand still, and a client of the first, which serves definitions.
+func serversAt(at time.Time, n int) ([]*fake.Server, *fake.Clientset) {
+	now := func() time.Time { return at }
+	servers := make([]*fake.Server, n)
+	for i := range servers {
+		servers[i] = fake.NewServer(fake.Config{Now: now})
+	}
+	crd.Serve(servers[0])
+	return servers, servers[0].Client(testworld.ImmediateCaller(now))
+}
+
 // TestInstallIsInstallFS compares a server that installs a directory with the first one that installs its
 // path, the next one, and one that has definitions. A changed file is read again.
 func TestInstallIsInstallFS(t *testing.T) {
 	at := sim.Epoch.Add(time.Hour)
 	dir := definitionFiles(t)
 	paths := []string{dir}
-	servers := make([]*fake.Server, 4)
-	for i := range servers {
-		servers[i] = fake.NewServer(fake.Config{Now: func() time.Time { return at }})
-	}
-	crd.Serve(servers[0])
-	user := servers[0].Client(testworld.ImmediateCaller(func() time.Time { return at }))
+	servers, user := serversAt(at, 4)
 	testcheck.NoError(t, crd.InstallFS(t.Context(), user, os.DirFS(dir)),
 		install.Install(t.Context(), servers[1], paths), install.Install(t.Context(), servers[2], paths))
 	const definitions = "customresourcedefinitions.apiextensions.k8s.io"
@@ -99,12 +105,7 @@ func TestInstallIsInstallFS(t *testing.T) {
 func TestInstallTextIsInstall(t *testing.T) {
 	at := sim.Epoch.Add(time.Hour)
 	text := snapshotapi.Definitions()
-	servers := make([]*fake.Server, 3)
-	for i := range servers {
-		servers[i] = fake.NewServer(fake.Config{Now: func() time.Time { return at }})
-	}
-	crd.Serve(servers[0])
-	user := servers[0].Client(testworld.ImmediateCaller(func() time.Time { return at }))
+	servers, user := serversAt(at, 3)
 	testcheck.NoError(t, crd.Install(t.Context(), user, strings.NewReader(text)),
 		install.InstallText(t.Context(), servers[1], text), install.InstallText(t.Context(), servers[2], text))
 	const definitions = "customresourcedefinitions.apiextensions.k8s.io"
