@@ -19,12 +19,15 @@ TOOL = $(GO) tool -modfile=tools/go.mod
 RACE = $$(command -v gcc >/dev/null && echo -race)
 
 # A stepped world runs one task at a time, and a search runs thousands of worlds. The race detector finds little there and
-# takes six to eight times as long. So the packages with searches run twice: a short run with the race detector (all live
-# tests and some schedules of each search) and a full run without. All other packages run in full with it.
-SEARCHES = ./attachdetach ./cluster ./explore ./explore/scenario ./internal/known ./invariant
+# takes six to eight times as long. So the packages with searches run twice: a full run without, and a short run with the race
+# detector, which leaves out the tests that have only stepped worlds and makes fewer searches.
+SEARCHES = ./attachdetach ./cluster ./csitest ./explore ./explore/scenario ./internal/known ./invariant ./simtest
 
-# The tests of these packages run in one goroutine: they check the source tree, and drawings.
-SINGLE = . ./sim/trace/picture
+# The tests of these packages have stepped worlds and few live ones, or run in one goroutine. The code that they test runs with
+# the race detector in live worlds of cluster.
+STEPPED = . ./sim/trace/picture ./controllers/daemonset ./controllers/deployment ./controllers/job ./controllers/replicaset \
+	./controllers/snapshot ./controllers/statefulset ./pvcontroller ./examples/... ./fake/admission ./fake/internal/openapi \
+	./internal/svgpng ./cmd/volsim/internal/page
 
 # The slowest packages start first, so that none of them runs alone at the end.
 LONG = ./plugins/lvm ./plugins/loop ./internal/lvm2
@@ -52,10 +55,10 @@ test: packages vet
 
 # The fastest and most revealing tests come first.
 test-here:
-	@echo "$(SEARCHES), in full, and $(SINGLE), without the race detector:"
-	$(GOTEST) $(SEARCHES) $(SINGLE)
+	@echo "$(SEARCHES), in full, and packages of stepped worlds, without the race detector:"
+	$(GOTEST) $(SEARCHES) $(STEPPED)
 	@echo "all other packages, with the race detector:"
-	$(GOTEST) $(RACE) $(LONG) $$($(GO) list ./... | grep -vxE "$$($(GO) list $(SEARCHES) $(SINGLE) | paste -sd '|' -)")
+	$(GOTEST) $(RACE) $(LONG) $$($(GO) list ./... | grep -vxE "$$($(GO) list $(SEARCHES) $(STEPPED) | paste -sd '|' -)")
 	@echo "$(SEARCHES), in short, with the race detector:"
 	$(GOTEST) $(RACE) -short $(SEARCHES)
 	@echo "operators that use controller-runtime:"

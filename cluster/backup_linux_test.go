@@ -58,6 +58,7 @@ type backup struct {
 // array it does the same to the sidecars.
 func eachBackup(t *testing.T, kills int, flow func(b backup)) {
 	t.Helper()
+	testcheck.Stepped(t)
 	for _, each := range []struct {
 		devices   cluster.Devices
 		component string

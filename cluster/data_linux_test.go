@@ -45,6 +45,7 @@ type kept struct {
 // that a crash takes effect. There is no snapshotter: the test takes the snapshot from the driver,
 // and an administrator creates a volume from it.
 func TestDataOfPodsSurvive(t *testing.T) {
+	testcheck.Stepped(t)
 	probes := map[cluster.Devices]func() error{cluster.Loop: loop.Probe, cluster.LVM: lvm.Probe}
 	least := map[string]int64{"ext4": 24, "xfs": 300, "btrfs": 256, "": 24}
 	for _, devices := range []cluster.Devices{cluster.Loop, cluster.LVM} {

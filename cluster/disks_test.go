@@ -221,6 +221,7 @@ func TestAddDiskIsRefused(t *testing.T) {
 // a formatted and a raw device, and while it removes them. Once it is at rest the devices are mounted
 // or mapped exactly once, and in the end not at all.
 func TestKubeletCrashesWithLocalDevices(t *testing.T) {
+	testcheck.Stepped(t)
 	const kubelet = "kubelet(node-2)"
 	crashes := 0
 	for _, removing := range []bool{false, true} {

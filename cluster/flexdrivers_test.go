@@ -307,6 +307,7 @@ func runFlexPods(t *testing.T, k *killer, kubeletAttaches bool) {
 // TestKubeletCrashesWithFlexVolumes crashes the kubelet, or reboots its machine, at each of its
 // calls: while drivers are found, while a volume is mounted, in use and unmounted.
 func TestKubeletCrashesWithFlexVolumes(t *testing.T) {
+	testcheck.Stepped(t)
 	for _, kubeletAttaches := range []bool{false, true} {
 		ordinary := &killer{}
 		runFlexPods(t, ordinary, kubeletAttaches)

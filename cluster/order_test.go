@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -95,11 +96,8 @@ func mover(ctx context.Context, c *cluster.Cluster, name string, nodes ...string
 }
 
 func TestDriverCallsAreInOrderUnderSeeds(t *testing.T) {
-	seeds := 150
-	if testing.Short() {
-		seeds = 20
-	}
-	for seed := range uint64(seeds) {
+	testcheck.Stepped(t)
+	for seed := range uint64(150) {
 		cfg := stepped(sim.NewSeeded(seed))
 		cfg.Nodes = 3
 		c, err := cluster.New(cfg)

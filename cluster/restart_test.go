@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/plugins/nodefs"
 	"github.com/volsim/volsim/sim"
@@ -168,6 +169,7 @@ func noLoopDevices(t *testing.T, dir string) {
 // real devices, reconstructs its mounts at restart: the second pod reads the file of the first one,
 // and in the end nothing is left.
 func TestKubeletCrashesOnRealDevices(t *testing.T) {
+	testcheck.Stepped(t)
 	if err := loop.Probe(); err != nil {
 		t.Skipf("loop devices: %v", err)
 	}

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volsim/volsim/cluster"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/loop"
 )
 
@@ -85,6 +86,7 @@ func podsWithSubPaths(ctx context.Context, c *cluster.Cluster) error {
 // TestKubeletCrashesWhileItBindsSubPaths crashes the kubelet at each step of binding and removing
 // subPaths of real volumes: pods get them nevertheless, and in the end nothing is left.
 func TestKubeletCrashesWhileItBindsSubPaths(t *testing.T) {
+	testcheck.Stepped(t)
 	if err := loop.Probe(); err != nil {
 		t.Skipf("loop devices: %v", err)
 	}

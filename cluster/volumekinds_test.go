@@ -441,6 +441,7 @@ func runKind(t *testing.T, kind kindCase, pod *corev1.Pod, s *injector, devices 
 // kubelet, one with an old list of pods, or a reboot, at each call that the kubelet makes from the
 // creation of the pod to its end. The pod always runs with the right content, and leaves nothing.
 func TestKubeletCrashesWithEachKind(t *testing.T) {
+	testcheck.Stepped(t)
 	events := []string{"crash kubelet(node-1)", "crash kubelet(node-1) with pods 1 behind", "reboot node-1"}
 	for _, kind := range volumeKinds() {
 		t.Run(kind.name, func(t *testing.T) {
@@ -449,11 +450,8 @@ func TestKubeletCrashesWithEachKind(t *testing.T) {
 				t.Run(variant.name, func(t *testing.T) {
 					quiet := &injector{}
 					runKind(t, kind, variant.pod(), quiet)
-					for i, event := range events {
+					for _, event := range events {
 						for n := range quiet.seen {
-							if testing.Short() && (n+i)%5 != 0 {
-								continue
-							}
 							t.Run(fmt.Sprintf("%s at %d %s", event, n+1, quiet.seen[n]), func(t *testing.T) {
 								s := &injector{n: n + 1, event: event}
 								runKind(t, kind, variant.pod(), s)
@@ -475,6 +473,7 @@ var kindsOnDevices = []string{"emptyDir in memory", "local directory", "configMa
 // TestKubeletCrashesWithKindsOnRealDevices is TestKubeletCrashesWithEachKind with real mounts, for a
 // few kinds and each third call.
 func TestKubeletCrashesWithKindsOnRealDevices(t *testing.T) {
+	testcheck.Stepped(t)
 	if err := loop.Probe(); err != nil {
 		t.Skipf("loop devices: %v", err)
 	}
@@ -502,6 +501,7 @@ func TestKubeletCrashesWithKindsOnRealDevices(t *testing.T) {
 // TestFailedCallsLeaveNothing has a call of the kubelet fail, without effect or after it, and the
 // pod deleted at that moment. In the end nothing of the volume is left.
 func TestFailedCallsLeaveNothing(t *testing.T) {
+	testcheck.Stepped(t)
 	faults := []string{"driver Unavailable", "driver Internal", "driver-lost DeadlineExceeded", "driver-lost Internal"}
 	for _, kind := range volumeKinds() {
 		t.Run(kind.name, func(t *testing.T) {
@@ -515,10 +515,7 @@ func TestFailedCallsLeaveNothing(t *testing.T) {
 					strings.HasSuffix(call, ": get") || strings.HasSuffix(call, ": create") {
 					continue
 				}
-				for i, fault := range faults {
-					if testing.Short() && (n+i)%3 != 0 {
-						continue
-					}
+				for _, fault := range faults {
 					t.Run(fmt.Sprintf("%s at %d %s", fault, n+1, call), func(t *testing.T) {
 						s := &injector{n: n + 1}
 						var err error

@@ -340,6 +340,7 @@ func sentences(c *checker) []string {
 
 // TestDefectsAreFound checks drivers each of which has one defect: there is one sentence about it.
 func TestDefectsAreFound(t *testing.T) {
+	testcheck.Stepped(t)
 	t.Parallel()
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {

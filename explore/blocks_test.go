@@ -8,6 +8,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -31,11 +32,9 @@ var blockWorlds = []struct {
 // steps. Both must make the same requests in the same states of the API server with the same results,
 // and end in the same states.
 func TestBlocksLoseNothing(t *testing.T) {
+	testcheck.Stepped(t)
 	for _, tt := range blockWorlds {
 		t.Run(tt.name, func(t *testing.T) {
-			if testing.Short() && tt.restarts {
-				t.Skip("-short: no crashes")
-			}
 			t.Parallel()
 			var seen [2]map[uint64]string
 			var schedules, states [2]int

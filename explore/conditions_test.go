@@ -107,6 +107,7 @@ func TestSometimesOfJobs(t *testing.T) {
 // TestRulesNoteWhatTheyMet checks the conditions of built-in rules: a scenario of the book in which each
 // holds, and one in which it is noted and never holds.
 func TestRulesNoteWhatTheyMet(t *testing.T) {
+	testcheck.Stepped(t)
 	for _, row := range []struct{ condition, holds, never string }{
 		{"I16: a volume is detached from a lost node that has it mounted", "node-dies-under-a-set", "node-is-lost"},
 		{"I28: a claim is deleted while a scheduled pod uses it", "claim-deleted-while-pod-starts", ""},

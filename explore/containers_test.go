@@ -48,6 +48,7 @@ user alice
 // TestDataOfContainers searches correct worlds in which containers use volumes. No rule is violated, whatever
 // crashes.
 func TestDataOfContainers(t *testing.T) {
+	testcheck.Stepped(t)
 	for _, tt := range []struct{ name, scenario string }{
 		{"moves", writesAndMoves},
 		{"stays", writesAndStays},

@@ -26,6 +26,7 @@ func reached(r explore.Report) int {
 // TestCorpus checks that a search with a corpus exercises more than one without, that the next search
 // begins with what the first has kept, and that its files can be replayed.
 func TestCorpus(t *testing.T) {
+	testcheck.Stepped(t)
 	s, err := scenario.Find("one-pod-life")
 	if err != nil {
 		t.Fatal(err)
@@ -67,6 +68,7 @@ func TestCorpus(t *testing.T) {
 
 // TestCorpusFindsFailures checks that a failure under a schedule of the corpus is found and shrunk.
 func TestCorpusFindsFailures(t *testing.T) {
+	testcheck.Stepped(t)
 	i := slices.IndexFunc(everyMutant(), func(m mutant) bool { return m.config.Strategy == explore.Faults })
 	m := everyMutant()[i]
 	dir := t.TempDir()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // daemonSetFaults are the faults of a world with a DaemonSet.
@@ -30,6 +31,7 @@ user bob
 
 // TestDaemonSets searches worlds with a DaemonSet under faults, with all components and all rules.
 func TestDaemonSets(t *testing.T) {
+	testcheck.Stepped(t)
 	for name, strategy := range map[string]string{
 		"deletion": "updateStrategy: {rollingUpdate: {maxUnavailable: 2}}",
 		"surge":    "updateStrategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}\n      minReadySeconds: 2",

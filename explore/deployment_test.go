@@ -6,6 +6,7 @@ import (
 
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // deploymentFaults are the faults of a world with a Deployment.
@@ -27,6 +28,7 @@ const wholeRollout = aDeployment + `
 
 // TestDeployments searches worlds with a Deployment under faults, with all components and all rules.
 func TestDeployments(t *testing.T) {
+	testcheck.Stepped(t)
 	for name, strategy := range map[string]string{
 		"rolling":  "strategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}",
 		"25%":      "minReadySeconds: 2",
@@ -53,6 +55,7 @@ func TestDeployments(t *testing.T) {
 // TestReplicationControllers searches a world with a ReplicationController under faults, while another user
 // deletes its pods and takes one from it.
 func TestReplicationControllers(t *testing.T) {
+	testcheck.Stepped(t)
 	t.Parallel()
 	s, err := scenario.Parse("replicationcontroller",
 		"nodes: 2\nfaults: conflict(0.05), refused(0.03), lost(0.03), crash(replicationcontroller, 3)\n"+

@@ -8,12 +8,14 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim/trace"
 )
 
 // TestPruningKnownStatesLosesNone checks that a search that stops at known states reaches the same
 // states as one that runs every order to its end.
 func TestPruningKnownStatesLosesNone(t *testing.T) {
+	testcheck.Stepped(t)
 	for _, tt := range []struct {
 		name, text string
 		bound      int

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/volsim/volsim/explore"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // exhaustiveSchedules bounds the schedules of an exhaustive search for most mutants.
@@ -33,6 +34,7 @@ var exhaustiveMisses = map[string]bool{
 // finds. If it ends without a failure, it has left out an order that matters. With -table it also
 // searches for those that it misses.
 func TestExhaustiveFindsMutants(t *testing.T) {
+	testcheck.Stepped(t)
 	for i, m := range everyMutant() {
 		if m.config.Strategy != explore.Holds || exhaustiveMisses[m.name] && !*wholeTable {
 			continue

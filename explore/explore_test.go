@@ -7,6 +7,7 @@ import (
 
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -60,6 +61,7 @@ func TestSearchesComplete(t *testing.T) {
 // TestLivelockInTheDefaultOrderIsAFailure checks that endless attempts to attach a volume that does
 // not exist are a failure.
 func TestLivelockInTheDefaultOrderIsAFailure(t *testing.T) {
+	testcheck.Stepped(t)
 	s, err := scenario.Parse("endless", `
 nodes: 1
 user alice

@@ -6,11 +6,13 @@ import (
 
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // TestHistoriesDoNotRepeat runs upstream's defects of attaching and mounting as scenarios; none may
 // fail here.
 func TestHistoriesDoNotRepeat(t *testing.T) {
+	testcheck.Stepped(t)
 	for i, tt := range []struct {
 		name     string
 		history  string // numbers of issues

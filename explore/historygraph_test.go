@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // historyWorlds are so small that every order of their events can be run. With blocks, orders are left out that
@@ -27,6 +28,7 @@ var historyWorlds = []struct {
 // numbers no states: it runs all orders, except those that differ only in steps that do not depend on each
 // other.
 func TestHistoriesOfACompleteSearch(t *testing.T) {
+	testcheck.Stepped(t)
 	for _, tt := range historyWorlds {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // jobFaults are the faults of a world with a job. Schedules may end with more pods: one whose deletion fails runs
@@ -40,6 +41,7 @@ user bob
 
 // TestJobs searches worlds with a job under faults, with all components and all rules.
 func TestJobs(t *testing.T) {
+	testcheck.Stepped(t)
 	for _, world := range []struct{ name, codes, end, text string }{
 		{"complete", "0", "Complete", jobLife},
 		{"failed", "3", "Failed", jobLife},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -17,6 +18,7 @@ import (
 // TestEqualNumbersContinueEqually runs worlds in random orders until two of them lead to states with
 // the same number. Both are then continued in the same order, by name, and must do the same.
 func TestEqualNumbersContinueEqually(t *testing.T) {
+	testcheck.Stepped(t)
 	for _, tt := range []struct {
 		name  string
 		pairs int

@@ -100,6 +100,7 @@ user alice
 
 // TestLocalStorage searches the worlds of local storage, without and with faults.
 func TestLocalStorage(t *testing.T) {
+	testcheck.Stepped(t)
 	faults, err := sim.ParseFaultSpecs("conflict(0.05), driver-lost Internal(0.02), crash(2), reboot(node-1, 1)")
 	testcheck.NoError(t, err)
 	for name, text := range map[string]string{"life of a volume": localStorageWorld, "full node": fullNodeWorld, "last space": lastSpaceWorld, "late disk": lateDiskWorld} {

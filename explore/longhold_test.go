@@ -19,6 +19,7 @@ import (
 // In a world of all components, more steps than a hold lasts for lie between two acts of a user. A
 // cache that must be behind from one act to the next is found all the same, soon.
 func TestHoldLastsUntilNextAct(t *testing.T) {
+	testcheck.Stepped(t)
 	t.Parallel()
 	s, err := scenario.Parse("next-act", podLife)
 	testcheck.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // tinyWorlds are so small that every order of their events can be run.
@@ -21,6 +22,7 @@ var tinyWorlds = []struct{ name, text string }{
 // end. One runs no two orders that differ only in steps that do not depend on each other: it must see
 // the same histories. One stops at known states: it must visit the same states.
 func TestOrdersLoseNothing(t *testing.T) {
+	testcheck.Stepped(t)
 	for _, tt := range tinyWorlds {
 		t.Run(tt.name, func(t *testing.T) {
 			begin := func() *search {

@@ -5,11 +5,13 @@ import (
 
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // TestQuotasAndBudgets searches a world with a quota, a budget and a pod under faults, with all
 // components and all rules. All runs end in the same state.
 func TestQuotasAndBudgets(t *testing.T) {
+	testcheck.Stepped(t)
 	t.Parallel()
 	const faults = "nodes: 1\nfaults: conflict(0.05), refused(0.03), lost(0.03), crash(resourcequota, 2), crash(disruption, 2)\n"
 	s, err := scenario.Parse("quota and budget", faults+`user alice

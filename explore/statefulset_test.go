@@ -6,6 +6,7 @@ import (
 
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/internal/testcheck"
 )
 
 // setFaults are the faults of a world with a set.
@@ -29,6 +30,7 @@ user bob
 // TestStatefulSets searches worlds with a set under faults, with all components and all rules. All runs
 // end in the same state.
 func TestStatefulSets(t *testing.T) {
+	testcheck.Stepped(t)
 	for name, policy := range map[string]string{
 		"ordered, claims are retained": "serviceName: web\n",
 		"parallel, claims are deleted": "serviceName: web\n      podManagementPolicy: Parallel\n" +

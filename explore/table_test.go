@@ -39,6 +39,7 @@ var tableStrategies = []explore.Config{
 // TestTable measures strategies: what they see of worlds without a defect, and how soon they find
 // those mutants that depend on the order of events. Without -table it measures one row of each.
 func TestTable(t *testing.T) {
+	testcheck.Stepped(t)
 	t.Run("worlds", func(t *testing.T) {
 		worlds, count := tableWorlds, 1000
 		if !*wholeTable {

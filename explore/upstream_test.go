@@ -16,6 +16,7 @@ import (
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/explore/scenario"
 	"github.com/volsim/volsim/internal/known"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -45,6 +46,7 @@ type upstreamFault struct {
 // TestUpstreamsFaults checks that each defect is found by search, and fails again under the
 // recorded schedule. Our controller passes the same search and that schedule.
 func TestUpstreamsFaults(t *testing.T) {
+	testcheck.Stepped(t)
 	for i, tt := range slices.Concat(upstreamFaults, upstreamAttachFaults) {
 		t.Run(tt.file, func(t *testing.T) {
 			sparse(t, i)

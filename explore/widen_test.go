@@ -79,6 +79,7 @@ func TestWholeWorldIsSearchedAfterwards(t *testing.T) {
 // the claim if it is not bound, which does not happen in the default order, and then pvcprotection
 // must act.
 func TestSmallerWorldHasNoFailuresAtRest(t *testing.T) {
+	testcheck.Stepped(t)
 	t.Parallel()
 	s, err := scenario.Parse("at-rest", "user alice\n  create volume disk 1Gi\n  create claim data 1Gi class=\nuser bob\n")
 	testcheck.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	_ "github.com/volsim/volsim/fake/crd"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/simtest"
 )
 
@@ -41,6 +42,7 @@ func converge(bug vaultBug) (said string, failed bool) {
 
 // Converge finds what is left of former specs, and shrinks the changes to one or two.
 func TestConvergeFindsWhatIsLeft(t *testing.T) {
+	testcheck.Stepped(t)
 	for bug, want := range map[vaultBug]string{
 		keepsFields: "configmaps default/main: data.",
 		keepsUsers:  "secrets default/main-ann: got one, want none",
@@ -77,6 +79,7 @@ func TestConvergeFindsWhatIsLeft(t *testing.T) {
 // An operator may say by its status that it cannot do what a spec says. Converge then returns to the
 // former spec, if it knows.
 func TestConvergeRevertsFailedChanges(t *testing.T) {
+	testcheck.Stepped(t)
 	inEmptyDir(t)
 	rapidly(t, "seed=1", "checks=30")
 	t.Setenv("VOLSIM_KEEP", "no")
@@ -106,6 +109,7 @@ func TestConvergeRevertsFailedChanges(t *testing.T) {
 
 // Check finds a change that is lost while the operator is at work.
 func TestCheckFindsALostChange(t *testing.T) {
+	testcheck.Stepped(t)
 	inEmptyDir(t)
 	rapidly(t, "seed=1", "checks=15", "shrinktime=5m")
 	checked := func(bug vaultBug) (said string, failed bool) {

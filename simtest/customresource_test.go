@@ -36,6 +36,7 @@ func acceptance(t *testing.T, r CustomResource, n int) (accepted int, refusal er
 
 // Nearly all objects that are drawn from a large schema are valid.
 func TestDrawnObjectsAreAccepted(t *testing.T) {
+	testcheck.Stepped(t)
 	accepted, refusal := acceptance(t, CustomResource{Definition: "testdata/clusters.yaml", Object: clusterObject}, 1000)
 	t.Logf("%d of 1000 accepted; a refusal: %v", accepted, refusal)
 	if accepted < 950 {

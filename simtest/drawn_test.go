@@ -109,6 +109,7 @@ violates: few
 // Check draws the parameters of an operator and of a script, shrinks them, prints them, and replays
 // a saved failure with them.
 func TestCheckDrawsComponents(t *testing.T) {
+	testcheck.Stepped(t)
 	t.Chdir(t.TempDir())
 	rapidly(t, "seed=1", "checks=30")
 	said, failed := listen(checkCopier())

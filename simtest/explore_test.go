@@ -11,6 +11,7 @@ import (
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/simtest"
 )
@@ -60,6 +61,7 @@ const late = " hold: reserver/cache persistentvolumes"
 // Check finds the defect from any seed of rapid, and shrinks the workload and the schedule to the
 // minimum: two claims, one volume, one late delivery.
 func TestCheckFindsTheSmallestFailure(t *testing.T) {
+	testcheck.Stepped(t)
 	for _, seed := range []string{"1", "2", "3"} {
 		t.Chdir(t.TempDir())
 		rapidly(t, "seed="+seed)
@@ -92,6 +94,7 @@ func TestCheckFindsTheSmallestFailure(t *testing.T) {
 
 // The output of a failing test is reproducible.
 func TestCheckFailsTheSameWay(t *testing.T) {
+	testcheck.Stepped(t)
 	rapidly(t, "seed=1", "nofailfile=true")
 	t.Chdir(t.TempDir())
 	first, _ := listen(checkReserver(careless))
@@ -208,6 +211,7 @@ func TestExploreFailsAgainFromRapidsFile(t *testing.T) {
 
 // A correct program passes under every workload and fault.
 func TestCheckPassesWhatIsRight(t *testing.T) {
+	testcheck.Stepped(t)
 	faults, err := sim.ParseFaultSpecs("conflict(0.1), refused(0.05), crash(pvcontroller, 1)")
 	if err != nil {
 		t.Fatal(err)

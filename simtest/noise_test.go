@@ -7,6 +7,7 @@ import (
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/simtest"
 )
 
@@ -35,6 +36,7 @@ user other%d
 
 // What is unrelated does not hide a failure: the number of schedules until it is found stays within twice.
 func TestNoiseDoesNotHideAFailure(t *testing.T) {
+	testcheck.Stepped(t)
 	found := func(pairs int) *explore.Failure {
 		s := noisy(t, pairs)
 		s.Interceptors, s.Extra = careless, []cluster.Component{reserver}

@@ -5,12 +5,14 @@ import (
 
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 )
 
 // A kubelet that is killed at any suspension of mapping or unmapping a device, and one whose calls and work on the disk fail in
 // any place, leave it as it must be in the end; so does a node that boots.
 func TestBlockVolumeOutlivesKubelets(t *testing.T) {
+	testcheck.Stepped(t)
 	s, err := scenario.Find("block-volume-moves")
 	if err != nil {
 		t.Fatal(err)

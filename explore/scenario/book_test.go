@@ -15,7 +15,7 @@ import (
 func TestBookGoesWell(t *testing.T) {
 	holds, complete := explore.Config{Strategy: explore.Holds}, "no failure with at most 1 hold"
 	if testing.Short() {
-		holds.Count, complete = 10, ""
+		holds.Count, complete = 3, ""
 	}
 	book := scenario.Book()
 	names := make([]string, len(book))
@@ -45,9 +45,9 @@ func TestBookGoesWell(t *testing.T) {
 
 // Each built-in scenario passes under random schedules with all its faults. "make soak" draws more.
 func TestBookGoesWellWithAllFaults(t *testing.T) {
-	count := 20
+	count, strategies := 20, []explore.Strategy{explore.Random, explore.PCT, explore.POS}
 	if testing.Short() {
-		count = 2
+		count, strategies = 2, strategies[:1]
 	}
 	for _, s := range scenario.Book() {
 		t.Run(s.Name, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestBookGoesWellWithAllFaults(t *testing.T) {
 			if len(s.Faults) == 0 {
 				t.Error("it does not say what goes wrong beside")
 			}
-			for _, strategy := range []explore.Strategy{explore.Random, explore.PCT, explore.POS} {
+			for _, strategy := range strategies {
 				report, err := explore.Search(t.Context(), s, explore.Config{Strategy: strategy, Count: count + 1, Seed: 1})
 				if err != nil {
 					t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 )
 
@@ -26,6 +27,7 @@ user alice
 
 // TestLocalDisks runs the world under other schedules, with every rule, and with faults.
 func TestLocalDisks(t *testing.T) {
+	testcheck.Stepped(t)
 	s, err := scenario.Parse("local", localWorld)
 	if err != nil {
 		t.Fatal(err)

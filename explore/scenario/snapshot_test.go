@@ -38,6 +38,7 @@ user alice
 // TestSnapshotSurvivesCrashes takes a snapshot of a volume in use, crashes each component that acts on it at every
 // step until it is ready, and restores it.
 func TestSnapshotSurvivesCrashes(t *testing.T) {
+	testcheck.Stepped(t)
 	s, r := runText(t, restored)
 	testcheck.NoError(t, r.Failure)
 	const outcome = "2 attachments, 2 claims Bound, 2 pods Running, 2 volumes Bound"

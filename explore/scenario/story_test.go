@@ -15,6 +15,7 @@ import (
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore"
 	"github.com/volsim/volsim/explore/scenario"
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -104,6 +105,7 @@ func golden(t *testing.T, name, got string) {
 
 // A story covers only the objects of the failure, whatever else is in the world, and is reproducible.
 func TestStoryOmitsUnrelatedObjects(t *testing.T) {
+	testcheck.Stepped(t)
 	tell := func(pairs int) string {
 		s, err := scenario.Find("claim-deleted-while-pod-starts")
 		if err != nil {

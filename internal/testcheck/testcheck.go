@@ -2,6 +2,7 @@ package testcheck
 
 import (
 	"errors"
+	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -36,5 +37,14 @@ func Equal[V any](t T, what string, want, got V, opts ...cmp.Option) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, append(opts, cmpopts.EquateEmpty())...); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// Stepped skips a test in short mode: all its worlds are stepped, so one task runs at a time and the race detector, with which
+// short tests run, finds little for many times the time. The full run has the test.
+func Stepped(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: all its worlds are stepped; the full run has it")
 	}
 }
