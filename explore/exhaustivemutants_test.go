@@ -40,7 +40,7 @@ func TestExhaustiveFindsMutants(t *testing.T) {
 			continue
 		}
 		t.Run(m.name, func(t *testing.T) {
-			sparse(t, i)
+			sparse(t, i, 16)
 			t.Parallel()
 			cfg := explore.Config{
 				Strategy: explore.Exhaustive, NoFaults: true, Rule: m.rule, ShrinkRuns: 1,

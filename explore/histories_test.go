@@ -80,7 +80,7 @@ func TestHistoriesDoNotRepeat(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			sparse(t, i)
+			sparse(t, i, 16)
 			t.Parallel()
 			s, err := scenario.Parse(tt.name, tt.scenario)
 			if err != nil {

@@ -67,7 +67,7 @@ func TestJobsAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	expiring := moves.String() // of all components: holds of bounded length end early
-	for _, tt := range []struct {
+	for i, tt := range []struct {
 		name  string
 		text  string
 		cfg   explore.Config
@@ -93,6 +93,7 @@ func TestJobsAgree(t *testing.T) {
 		{"default order, all failures", "user alice\n  wait claim none Bound\n", explore.Config{KeepGoing: true}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			sparse(t, i, 5)
 			t.Parallel()
 			want := summarize(explore.Search(t.Context(), parse(t, tt.text), tt.cfg))
 			if (len(want.Failures) > 0) != tt.fails {

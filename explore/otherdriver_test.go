@@ -100,7 +100,7 @@ func TestRulesOfAnotherDriver(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s, backend known %v", m.name, known), func(t *testing.T) {
 				t.Parallel()
-				sparse(t, i)
+				sparse(t, i, 16)
 				cfg := m.config
 				cfg.Count = max(m.within, spared)
 				r := testcheck.Must(explore.Search(t.Context(), withOtherDriver(m.scene(t, false, ""), known), cfg))

@@ -49,7 +49,7 @@ func TestUpstreamsFaults(t *testing.T) {
 	testcheck.Stepped(t)
 	for i, tt := range slices.Concat(upstreamFaults, upstreamAttachFaults) {
 		t.Run(tt.file, func(t *testing.T) {
-			sparse(t, i)
+			sparse(t, i, 16)
 			t.Parallel()
 			text, err := os.ReadFile(filepath.Join("testdata", "upstream", tt.file+".txt"))
 			if err != nil {

@@ -42,6 +42,9 @@ func draftOf(t *testing.T, r CustomResource, check func(rt *rapid.T, acts []stri
 // The acts are those of the files, few enough, and each kind of change occurs. What an immutable field or
 // a rule forbids does not.
 func TestDrawnActs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: rapid draws too few acts")
+	}
 	all := map[string]bool{}
 	draftOf(t, vaultResource, func(rt *rapid.T, acts []string) {
 		if acts[0] != "apply testdata/vault.yaml" || len(acts) > 1+changesMax {
