@@ -21,13 +21,13 @@ RACE = $$(command -v gcc >/dev/null && echo -race)
 # A stepped world runs one task at a time, and a search runs thousands of worlds. The race detector finds little there and
 # takes six to eight times as long. So the packages with searches run twice: a full run without, and a short run with the race
 # detector, which leaves out the tests that have only stepped worlds and makes fewer searches.
-SEARCHES = ./attachdetach ./cluster ./csitest ./explore ./explore/scenario ./internal/known ./invariant ./simtest
+SEARCHES = ./attachdetach ./cluster ./explore ./explore/scenario ./internal/known ./invariant ./simtest
 
 # The tests of these packages have stepped worlds and few live ones, or run in one goroutine. The code that they test runs with
 # the race detector in live worlds of cluster.
 STEPPED = . ./sim/trace/picture ./controllers/daemonset ./controllers/deployment ./controllers/job ./controllers/replicaset \
-	./controllers/snapshot ./controllers/statefulset ./pvcontroller ./examples/... ./fake/admission ./fake/internal/openapi \
-	./internal/svgpng ./cmd/volsim/internal/page
+	./controllers/snapshot ./controllers/statefulset ./pvcontroller ./examples/statefulset-growth ./examples/volume-populator ./fake/admission \
+	./fake/internal/openapi ./internal/svgpng ./cmd/volsim/internal/page
 
 # The slowest packages start first, so that none of them runs alone at the end.
 LONG = ./plugins/lvm ./plugins/loop ./internal/lvm2

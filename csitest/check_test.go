@@ -17,14 +17,12 @@ import (
 
 // TestArray checks the array: there is nothing to find.
 func TestArray(t *testing.T) {
-	testcheck.Stepped(t)
 	t.Parallel()
 	Check(t, Target{New: brokenArray(nil), Block: true})
 }
 
 // TestNodeIDs checks the array under IDs of nodes that are not their names: there is nothing to find.
 func TestNodeIDs(t *testing.T) {
-	testcheck.Stepped(t)
 	t.Parallel()
 	c := newChecker(t.Context(), Target{New: brokenArray(func(at cluster.DriverNode, _ *brokenState) defect {
 		return func(ctx context.Context, _ string, request proto.Message, next nextFunc) (any, error) {
@@ -62,7 +60,6 @@ func (r *recorder) Logf(format string, a ...any) { r.logs = append(r.logs, fmt.S
 // TestReport checks a driver with a defect of which many trials suffer: it is reported once, with the trial that
 // shows it, which shows the same when it is run alone.
 func TestReport(t *testing.T) {
-	testcheck.Stepped(t)
 	t.Parallel()
 	target := Target{New: brokenArray(failsOnRepeat("NodeUnstageVolume", codes.NotFound, "the volume is not staged")), Schedules: -1}
 	all, c := &recorder{TB: t}, newChecker(t.Context(), target)
@@ -88,7 +85,6 @@ func TestReport(t *testing.T) {
 
 // TestDrawnSchedules finds a defect by drawn schedules alone.
 func TestDrawnSchedules(t *testing.T) {
-	testcheck.Stepped(t)
 	t.Parallel()
 	c := newChecker(t.Context(), Target{New: brokenArray(failsOnRepeat("NodePublishVolume", codes.Internal, "the path is a mount point"))})
 	c.check(func(tr trial) bool { return tr.seed > 0 && len(c.findings) == 0 })

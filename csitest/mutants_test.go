@@ -340,7 +340,6 @@ func sentences(c *checker) []string {
 
 // TestDefectsAreFound checks drivers each of which has one defect: there is one sentence about it.
 func TestDefectsAreFound(t *testing.T) {
-	testcheck.Stepped(t)
 	t.Parallel()
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {

@@ -36,7 +36,6 @@ var create = &csispec.CreateVolumeRequest{Name: "a", VolumeCapabilities: []*csis
 
 // TestScript answers calls before and after their effect, by number and all others.
 func TestScript(t *testing.T) {
-	testcheck.Stepped(t)
 	t.Parallel()
 	for _, direct := range []bool{true, false} {
 		script := &Script{}
@@ -68,7 +67,6 @@ func TestScript(t *testing.T) {
 
 // TestScriptHolds holds calls up until they are released, for a time, and until the caller gives up.
 func TestScriptHolds(t *testing.T) {
-	testcheck.Stepped(t)
 	t.Parallel()
 	release := make(chan struct{})
 	script := &Script{}
