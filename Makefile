@@ -26,8 +26,8 @@ SEARCHES = ./attachdetach ./cluster ./explore ./explore/scenario ./internal/know
 # The tests of these packages have stepped worlds and few live ones, or run in one goroutine. The code that they test runs with
 # the race detector in live worlds of cluster.
 STEPPED = . ./sim/trace/picture ./controllers/daemonset ./controllers/deployment ./controllers/job ./controllers/replicaset \
-	./controllers/snapshot ./controllers/statefulset ./pvcontroller ./examples/statefulset-growth ./examples/volume-populator ./fake/admission \
-	./fake/internal/openapi ./internal/svgpng ./cmd/volsim/internal/page
+	./controllers/snapshot ./controllers/statefulset ./pvcontroller ./examples/statefulset-growth \
+	./examples/volume-populator ./fake/admission ./fake/internal/openapi ./internal/svgpng ./cmd/volsim/internal/page
 
 # The slowest packages start first, so that none of them runs alone at the end.
 LONG = ./plugins/lvm ./plugins/loop ./internal/lvm2

@@ -13,7 +13,7 @@ import (
 // fail here.
 func TestHistoriesDoNotRepeat(t *testing.T) {
 	testcheck.Stepped(t)
-	for i, tt := range []struct {
+	for _, tt := range []struct {
 		name     string
 		history  string // numbers of issues
 		scenario string
@@ -80,7 +80,6 @@ func TestHistoriesDoNotRepeat(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			sparse(t, i, 16)
 			t.Parallel()
 			s, err := scenario.Parse(tt.name, tt.scenario)
 			if err != nil {

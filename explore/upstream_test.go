@@ -47,9 +47,8 @@ type upstreamFault struct {
 // recorded schedule. Our controller passes the same search and that schedule.
 func TestUpstreamsFaults(t *testing.T) {
 	testcheck.Stepped(t)
-	for i, tt := range slices.Concat(upstreamFaults, upstreamAttachFaults) {
+	for _, tt := range slices.Concat(upstreamFaults, upstreamAttachFaults) {
 		t.Run(tt.file, func(t *testing.T) {
-			sparse(t, i, 16)
 			t.Parallel()
 			text, err := os.ReadFile(filepath.Join("testdata", "upstream", tt.file+".txt"))
 			if err != nil {

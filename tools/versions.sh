@@ -1,12 +1,12 @@
 #!/bin/sh
 # Vets all packages, and tests those that depend most on the Kubernetes libraries, with later versions of these libraries than
 # go.mod requires; and the modules ctrlruntime and test/kubebuilder with the controller-runtime of each. VERSIONS selects
-# versions, such as "0.37.2". Controllers, kubelet and scheduler depend on the types alone, and run in cluster's tests.
+# versions, such as "0.37.2".
 set -eu
 
 go=${GO:-go}
 required=$($go list -m -f '{{.Version}}' k8s.io/api)
-packages="./fake ./fake/apiserver ./fake/audit ./fake/crd ./fake/internal/... ./fake/reactors ./internal/informercache ./internal/remote ./cluster ./envtest"
+packages="./fake ./fake/apiserver ./fake/audit ./fake/crd ./fake/internal/... ./fake/reactors ./internal/informercache ./internal/remote ./controllers/... ./kubelet/... ./scheduler ./cluster ./envtest"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 

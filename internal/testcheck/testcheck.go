@@ -40,8 +40,8 @@ func Equal[V any](t T, what string, want, got V, opts ...cmp.Option) {
 	}
 }
 
-// Stepped skips a test in short mode: all its worlds are stepped, so one task runs at a time and the race detector, with which
-// short tests run, finds little for many times the time. The full run has the test.
+// Stepped skips a test in short mode, in which tests run with the race detector: all its worlds are stepped, so one task runs at
+// a time, and the detector finds little for many times the time. The full run has the test.
 func Stepped(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
