@@ -45,7 +45,7 @@ func (h *histories) count() int { return len(h.seen) }
 // A history is what a run looks like to the rules: the order of all writes to the API server and of all
 // driver calls that change something, and the requests of each task with the versions of the objects
 // that they found. Two schedules with one history differ only in when caches and queues took in
-// events, without an effect. The writes of API events do not count for the order of all writes.
+// events, without an effect. API events do not count: nothing reads them.
 type history struct {
 	changes   uint64
 	tasks     map[string]uint64
@@ -91,7 +91,8 @@ func (h *history) commit(e fake.Commit) {
 }
 
 func (h *history) record(r trace.Record) {
-	if r.Kind != trace.KindAPI && r.Kind != trace.KindDriver && r.Kind != trace.KindEvent {
+	if r.Kind != trace.KindAPI && r.Kind != trace.KindDriver && r.Kind != trace.KindEvent ||
+		strings.HasPrefix(r.Object, resourceEvents+"/") {
 		return
 	}
 	found := h.found(r)
@@ -101,7 +102,6 @@ func (h *history) record(r trace.Record) {
 	}
 	h.tasks[r.Task] = n
 	changes := r.After != nil || r.Kind == trace.KindDriver && !r.Read || r.Kind == trace.KindEvent
-	changes = changes && !strings.HasPrefix(r.Object, resourceEvents+"/")
 	if changes {
 		h.changes = mix(h.changes^n, r.Task)
 	}
