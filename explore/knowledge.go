@@ -167,6 +167,11 @@ func (k *knowledge) Access(a sim.Access) {
 		k.enqueue = false
 		k.learn(mix(0, k.named(k.task)))
 	}
+	if a.Keeps {
+		v := k.revisions[a.Version]
+		k.learn(mix(v.content, k.named(a.Part)), v)
+		return
+	}
 	if a.Kind != sim.AccessRead || !strings.HasPrefix(a.Part, "cache ") {
 		return
 	}

@@ -5,11 +5,12 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/volsim/volsim/internal/resourceversion"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
+
+	"github.com/volsim/volsim/internal/resourceversion"
 )
 
 type object interface {
@@ -38,6 +39,8 @@ type versions[T object] struct {
 	objects map[string]cached[T]
 	added   func(T) // these two update the indexes
 	removed func(T)
+	memory  memory
+	part    string // of the memory, followed by a key
 }
 
 // A cached is a stored object and its key.
@@ -51,7 +54,17 @@ func newVersions[T object](added, removed func(T)) versions[T] {
 }
 
 // get returns the version stored under a key, or the zero value.
-func (v *versions[T]) get(key string) T { return v.objects[key].obj }
+func (v *versions[T]) get(key string) T {
+	v.memory.read(v.part, key)
+	return v.objects[key].obj
+}
+
+// keep is get for a version that the sync keeps while it waits for a call.
+func (v *versions[T]) keep(key string) T {
+	obj := v.objects[key].obj
+	v.memory.keeps(v.part, key, obj)
+	return obj
+}
 
 // find returns what is stored under the key of an object. It does not allocate the key.
 func (v *versions[T]) find(obj metav1.Object) (cached[T], bool) {
@@ -77,6 +90,10 @@ func (v *versions[T]) key(obj metav1.Object) string {
 // for that first.
 func (v *versions[T]) put(obj T) (freshness, error) {
 	known, ok := v.find(obj)
+	if !ok {
+		known.key = keyOf(obj)
+	}
+	v.memory.read(v.part, known.key)
 	if ok && known.obj.GetUID() == obj.GetUID() {
 		c, err := resourceversion.Compare(obj.GetResourceVersion(), known.obj.GetResourceVersion())
 		switch {
@@ -88,10 +105,9 @@ func (v *versions[T]) put(obj T) (freshness, error) {
 			return same, nil
 		}
 	}
+	v.memory.write(v.part, known.key)
 	if ok {
 		v.removed(known.obj)
-	} else {
-		known.key = keyOf(obj)
 	}
 	v.objects[known.key] = cached[T]{known.key, obj}
 	v.added(obj)
@@ -102,12 +118,14 @@ func (v *versions[T]) put(obj T) (freshness, error) {
 func (v *versions[T]) putWritten(obj T) (freshness, error) {
 	known, ok := v.find(obj)
 	if !ok || known.obj.GetUID() != obj.GetUID() {
+		v.memory.read(v.part, keyOf(obj))
 		return older, nil
 	}
 	return v.put(obj)
 }
 
 func (v *versions[T]) delete(key string) {
+	v.memory.write(v.part, key)
 	if known, ok := v.objects[key]; ok {
 		v.removed(known.obj)
 		delete(v.objects, key)
@@ -162,28 +180,69 @@ type claimCache struct {
 	idle     *claimIndex // unbound claims without a pending sync
 }
 
-func newClaimCache() *claimCache {
+func newClaimCache(m memory) *claimCache {
 	c := &claimCache{byVolume: keys{}, unbound: keys{}, idle: newClaimIndex()}
 	c.versions = newVersions(c.index, c.unindex)
+	c.memory, c.part = m, partClaim
 	return c
+}
+
+// namesVolume returns the keys of the claims whose spec.volumeName is name, sorted.
+func (c *claimCache) namesVolume(name string) []string {
+	c.memory.read(partBoundTo, name)
+	return c.byVolume.sorted(name)
+}
+
+// unboundOf returns the keys of the unbound claims of a class, sorted.
+func (c *claimCache) unboundOf(class string) []string {
+	c.memory.read(partUnbound, class)
+	return c.unbound.sorted(class)
+}
+
+// nextIdle removes the claim that a free volume is offered to from the idle ones, and returns it; nil if
+// there is none. after, if not nil, is the claim before it.
+func (c *claimCache) nextIdle(volume *corev1.PersistentVolume, after *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+	c.memory.read(partIdle, storagehelpers.GetPersistentVolumeClass(volume))
+	claim := c.idle.next(volume, after)
+	if claim != nil {
+		c.removeIdle(claim)
+	}
+	return claim
+}
+
+// addIdle and removeIdle change the set of idle claims. The order of claims makes no difference.
+func (c *claimCache) addIdle(claim *corev1.PersistentVolumeClaim) {
+	c.memory.add(partIdle, storagehelpers.GetPersistentVolumeClaimClass(claim))
+	c.idle.add(claim)
+}
+
+func (c *claimCache) removeIdle(claim *corev1.PersistentVolumeClaim) {
+	c.memory.add(partIdle, storagehelpers.GetPersistentVolumeClaimClass(claim))
+	c.idle.remove(claim)
 }
 
 func (c *claimCache) index(claim *corev1.PersistentVolumeClaim) {
 	if !isUnbound(claim) {
+		c.memory.add(partBoundTo, claim.Spec.VolumeName)
 		c.byVolume.add(claim.Spec.VolumeName, c.key(claim))
 		return
 	}
-	c.unbound.add(storagehelpers.GetPersistentVolumeClaimClass(claim), c.key(claim))
-	c.idle.add(claim)
+	class := storagehelpers.GetPersistentVolumeClaimClass(claim)
+	c.memory.add(partUnbound, class)
+	c.unbound.add(class, c.key(claim))
+	c.addIdle(claim)
 }
 
 func (c *claimCache) unindex(claim *corev1.PersistentVolumeClaim) {
 	if !isUnbound(claim) {
+		c.memory.add(partBoundTo, claim.Spec.VolumeName)
 		c.byVolume.remove(claim.Spec.VolumeName, c.key(claim))
 		return
 	}
-	c.unbound.remove(storagehelpers.GetPersistentVolumeClaimClass(claim), c.key(claim))
-	c.idle.remove(claim)
+	class := storagehelpers.GetPersistentVolumeClaimClass(claim)
+	c.memory.add(partUnbound, class)
+	c.unbound.remove(class, c.key(claim))
+	c.removeIdle(claim)
 }
 
 // isUnbound reports whether a claim waits for a volume: it names none and never named one.
@@ -197,10 +256,52 @@ type volumeCache struct {
 	pool *pool
 }
 
-func newVolumeCache() *volumeCache {
+func newVolumeCache(m memory) *volumeCache {
 	c := &volumeCache{pool: newPool()}
-	c.versions = newVersions(c.pool.add, c.pool.remove)
+	c.versions = newVersions(c.index, c.unindex)
+	c.memory, c.part = m, partVolume
 	return c
+}
+
+func (c *volumeCache) index(volume *corev1.PersistentVolume) {
+	c.touchPool(volume)
+	c.pool.add(volume)
+}
+
+func (c *volumeCache) unindex(volume *corev1.PersistentVolume) {
+	c.touchPool(volume)
+	c.pool.remove(volume)
+}
+
+// touchPool says that the running step adds a volume to the pool, or removes it. The order of volumes makes
+// no difference.
+func (c *volumeCache) touchPool(volume *corev1.PersistentVolume) {
+	c.memory.add(partModes, "")
+	if ref := volume.Spec.ClaimRef; ref != nil {
+		c.memory.add(partReserved, keyOfRef(ref))
+	} else {
+		c.memory.add(partFree, storagehelpers.GetPersistentVolumeClass(volume))
+	}
+}
+
+// match is pool.match.
+func (c *volumeCache) match(claim *corev1.PersistentVolumeClaim, delayed bool) (*corev1.PersistentVolume, error) {
+	if claim.Spec.Selector != nil {
+		c.memory.read(partModes, "")
+	}
+	c.memory.read(partReserved, c.memory.keyOf(claim))
+	if !delayed {
+		c.memory.read(partFree, storagehelpers.GetPersistentVolumeClaimClass(claim))
+	}
+	volume, err := c.pool.match(claim, delayed)
+	c.memory.keeps(partMatched, "", volume)
+	return volume, err
+}
+
+// reservedFor is pool.reservedFor.
+func (c *volumeCache) reservedFor(key string) []*corev1.PersistentVolume {
+	c.memory.read(partReserved, key)
+	return c.pool.reservedFor(key)
 }
 
 // keyOf returns an object's key: "namespace/name", or "name".

@@ -39,7 +39,7 @@ func TestVersionsKeepTheNewest(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			cache := newClaimCache()
+			cache := newClaimCache(memory{})
 			if tt.known != nil {
 				if _, err := cache.put(tt.known); err != nil {
 					t.Fatal(err)
@@ -61,7 +61,7 @@ func TestVersionsKeepTheNewest(t *testing.T) {
 }
 
 func TestVersionsRejectNonNumbers(t *testing.T) {
-	cache := newClaimCache()
+	cache := newClaimCache(memory{})
 	if _, err := cache.put(version("u1", "7")); err != nil {
 		t.Fatal(err)
 	}

@@ -56,6 +56,7 @@ func (c *Controller) syncClaim(ctx context.Context, claim *corev1.PersistentVolu
 	if err != nil {
 		return err
 	}
+	c.memory.readRest()
 	if claim.Spec.VolumeName != "" && c.uncertain[claim.UID] != nil {
 		c.cleanUpClaim(claim.UID) // bound to another volume
 	}
@@ -75,7 +76,7 @@ func (c *Controller) syncClaim(ctx context.Context, claim *corev1.PersistentVolu
 func (c *Controller) gatherClaim(claim *corev1.PersistentVolumeClaim) (claimFacts, error) {
 	facts := claimFacts{claim: claim}
 	if claim.Spec.VolumeName != "" {
-		facts.volume = c.volumes.get(claim.Spec.VolumeName)
+		facts.volume = c.volumes.keep(claim.Spec.VolumeName)
 	}
 	if claim.Spec.VolumeName != "" || isBindCompleted(claim) {
 		return facts, nil
@@ -88,7 +89,7 @@ func (c *Controller) gatherClaim(claim *corev1.PersistentVolumeClaim) (claimFact
 		return facts, fmt.Errorf("VolumeBindingMode not set for StorageClass %q", facts.class.Name)
 	}
 	var err error
-	if facts.match, err = c.volumes.pool.match(claim, isDelayed(facts.class)); err != nil || facts.match != nil {
+	if facts.match, err = c.volumes.match(claim, isDelayed(facts.class)); err != nil || facts.match != nil {
 		return facts, err
 	}
 	facts.noProvisioning = c.cfg.NoProvisioning

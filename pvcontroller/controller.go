@@ -42,7 +42,8 @@ type Config struct {
 //
 // Upstream: pkg/controller/volume/persistentvolume PersistentVolumeController (v1.36).
 type Controller struct {
-	cfg Config
+	cfg    Config
+	memory memory
 
 	claimLister  corelisters.PersistentVolumeClaimLister
 	volumeLister corelisters.PersistentVolumeLister
@@ -83,18 +84,20 @@ func New(cfg Config) *Controller {
 	volumes := cfg.Informers.Core().V1().PersistentVolumes()
 	classes := cfg.Informers.Storage().V1().StorageClasses()
 	pods := cfg.Informers.Core().V1().Pods()
+	m := memory{cfg.Process}
 	c := &Controller{
 		cfg:             cfg,
+		memory:          m,
 		claimLister:     claims.Lister(),
 		volumeLister:    volumes.Lister(),
 		classLister:     classes.Lister(),
 		claimIndexer:    claims.Informer().GetIndexer(),
 		classIndexer:    classes.Informer().GetIndexer(),
 		pods:            pods.Informer().GetIndexer(),
-		claimQueue:      sim.NewQueue[string](cfg.Process, sim.QueueConfig{Name: "claims"}),
-		volumeQueue:     sim.NewQueue[string](cfg.Process, sim.QueueConfig{Name: "volumes"}),
-		claims:          newClaimCache(),
-		volumes:         newVolumeCache(),
+		claimQueue:      sim.NewQueue[string](cfg.Process, sim.QueueConfig{Name: "claims", Memory: "claim worker"}),
+		volumeQueue:     sim.NewQueue[string](cfg.Process, sim.QueueConfig{Name: "volumes", Memory: "volume worker"}),
+		claims:          newClaimCache(m),
+		volumes:         newVolumeCache(m),
 		goneClaims:      map[string]types.UID{},
 		offeredVersions: map[string]string{},
 		offers:          keys{},
@@ -210,10 +213,12 @@ func (c *Controller) syncVolumeKey(ctx context.Context, name string) error {
 //
 // Upstream: pkg/controller/volume/persistentvolume initializeCaches (v1.36).
 func (c *Controller) fill() {
+	c.memory.readRest()
 	if c.filled {
 		return
 	}
 	c.filled = true
+	c.memory.writeRest()
 	for _, volume := range sortedList(c.volumeLister.List) {
 		if _, err := c.volumes.put(volume); err != nil {
 			panic("pvcontroller: fill: " + err.Error())

@@ -61,6 +61,7 @@ func (c *Controller) erase(ctx context.Context, volume *corev1.PersistentVolume,
 
 // awaitsFinalizers reports whether only other finalizers keep a deleted volume.
 func (c *Controller) awaitsFinalizers(volume *corev1.PersistentVolume) bool {
+	c.memory.readRest()
 	return c.dataDeleted[volume.UID] && volume.DeletionTimestamp != nil &&
 		!slices.Contains(volume.Finalizers, storagehelpers.PVDeletionInTreeProtectionFinalizer)
 }
@@ -132,6 +133,7 @@ func (c *Controller) stillReleased(
 	claim, err := c.cfg.Client.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), err == nil && claim.UID != ref.UID:
+		c.memory.write(partGone, live.Name)
 		c.goneClaims[live.Name] = ref.UID
 		return live, nil
 	case err != nil:

@@ -122,6 +122,7 @@ type sentEvents map[types.UID]map[types.UID]message
 // Differs: upstream sends its waiting events at every sync, and so raises their counts every 15 s
 // while a claim waits. Here a world at rest sends no events.
 func (c *Controller) recordOnce(sync types.UID, about object, m message) {
+	c.memory.write(partSent, string(sync))
 	said := c.sent[sync]
 	if said == nil {
 		said = map[types.UID]message{}
@@ -136,7 +137,10 @@ func (c *Controller) recordOnce(sync types.UID, about object, m message) {
 
 // clearSent forgets the messages of an object's sync. The next message is recorded even if it is
 // the same.
-func (c *Controller) clearSent(sync types.UID) { delete(c.sent, sync) }
+func (c *Controller) clearSent(sync types.UID) {
+	c.memory.write(partSent, string(sync))
+	delete(c.sent, sync)
+}
 
 // recordPanic records the event for an operation that panicked.
 func (c *Controller) recordPanic(kind string, about object, err error) {

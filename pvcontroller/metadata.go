@@ -42,6 +42,7 @@ func (c *Controller) syncVolumeMetadata(
 	provisioner := volume.Annotations[storagehelpers.AnnDynamicallyProvisioned]
 	annotations, changes := c.migratedAnnotations(volume.Annotations, provisioner)
 	finalizers := volume.Finalizers
+	c.memory.readRest()
 	if !c.dataDeleted[volume.UID] {
 		finalizers = wantedFinalizers(volume, c.migration)
 	}

@@ -42,6 +42,7 @@ func (i queueItem) String() string { return i.key + " again" }
 
 // operations runs the operations of a controller.
 type operations struct {
+	memory   memory
 	executor *executor.Executor
 	panicked func(kind string, about object, err error)
 	running  map[corev1.UniqueVolumeName]*running
@@ -61,6 +62,7 @@ type running struct {
 // panicked; operations record all other failures themselves.
 func newOperations(component *sim.Process, panicked func(kind string, about object, err error)) *operations {
 	o := &operations{
+		memory:   memory{component},
 		panicked: panicked,
 		running:  map[corev1.UniqueVolumeName]*running{},
 		retries:  sim.NewQueue[queueItem](component, sim.QueueConfig{Name: "retries", Background: true}),
@@ -78,6 +80,7 @@ func newOperations(component *sim.Process, panicked func(kind string, about obje
 // start runs an operation on an object, unless one of that name runs or this kind is in back-off.
 // item is the object's key. run uses the object, and others, as they are now.
 func (o *operations) start(kind, name string, item queueItem, about object, run func(ctx context.Context) error, others ...object) {
+	o.memory.writeRest()
 	key := corev1.UniqueVolumeName(name)
 	done := func(_ executor.Outcome, err error) {
 		if panicked := (*executor.PanicError)(nil); errors.As(err, &panicked) {
@@ -98,11 +101,16 @@ func (o *operations) start(kind, name string, item queueItem, about object, run 
 // await reports whether an operation of that kind on an object is in flight. If so, it queues item
 // when the operation ends.
 func (o *operations) await(kind string, obj object, item queueItem) bool {
-	if o == nil || len(o.running) == 0 {
+	if o == nil {
+		return false
+	}
+	o.memory.readRest()
+	if len(o.running) == 0 {
 		return false
 	}
 	r := o.running[corev1.UniqueVolumeName(operationName(kind, obj))]
 	if r != nil && !slices.Contains(r.waiting, item) {
+		o.memory.writeRest()
 		r.waiting = append(r.waiting, item)
 	}
 	return r != nil

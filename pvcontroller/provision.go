@@ -117,6 +117,7 @@ func (c *Controller) setProvisioner(
 func (c *Controller) startProvisioning(
 	claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, plugin plugins.Capabilities,
 ) {
+	c.memory.readRest()
 	if c.unsaved[claim.UID] != nil {
 		return // provisioned; only its PersistentVolume is missing
 	}

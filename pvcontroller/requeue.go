@@ -11,7 +11,6 @@ import (
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 
 	"github.com/volsim/volsim/internal/podclaims"
-	"github.com/volsim/volsim/sim"
 )
 
 // A change of one object can allow progress of another. The functions of this file queue the others
@@ -25,7 +24,7 @@ func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim) {
 	if claim.Spec.VolumeName == "" {
 		return
 	}
-	for _, volume := range c.volumes.pool.reservedFor(c.claims.key(claim)) {
+	for _, volume := range c.volumes.reservedFor(c.claims.key(claim)) {
 		if volume.Name != claim.Spec.VolumeName {
 			c.volumeQueue.Add(volume.Name)
 		}
@@ -39,7 +38,7 @@ func (c *Controller) forgetClaim(claim *corev1.PersistentVolumeClaim) {
 	c.cleanUpClaim(claim.UID)
 	c.markIdle(claim)
 	c.clearSent(claim.UID)
-	for _, volume := range c.volumes.pool.reservedFor(key) {
+	for _, volume := range c.volumes.reservedFor(key) {
 		c.volumeQueue.Add(volume.Name)
 	}
 }
@@ -47,12 +46,17 @@ func (c *Controller) forgetClaim(claim *corev1.PersistentVolumeClaim) {
 // forgetVolume drops a deleted volume and queues the claims that name it, which may be lost.
 func (c *Controller) forgetVolume(volume *corev1.PersistentVolume) {
 	c.volumes.delete(volume.Name)
+	c.memory.write(partGone, volume.Name)
+	c.memory.write(partOffered, volume.Name)
+	if c.dataDeleted[volume.UID] || c.recyclerMessages[volume.UID] != nil {
+		c.memory.writeRest()
+	}
 	delete(c.goneClaims, volume.Name)
 	delete(c.dataDeleted, volume.UID)
 	delete(c.recyclerMessages, volume.UID)
 	delete(c.offeredVersions, volume.Name)
 	c.clearSent(volume.UID)
-	for _, key := range c.claims.byVolume.sorted(volume.Name) {
+	for _, key := range c.claims.namesVolume(volume.Name) {
 		c.claimQueue.Add(key)
 	}
 }
@@ -61,11 +65,13 @@ func (c *Controller) forgetVolume(volume *corev1.PersistentVolume) {
 // volume.
 func (c *Controller) offer(name string) {
 	volume := c.volumes.get(name)
+	c.memory.read(partOffered, name)
 	if volume == nil || c.offeredVersions[name] == volume.ResourceVersion {
 		return
 	}
+	c.memory.write(partOffered, name)
 	c.offeredVersions[name] = volume.ResourceVersion
-	for _, key := range c.claims.byVolume.sorted(name) {
+	for _, key := range c.claims.namesVolume(name) {
 		if !isSettled(c.claims.get(key), volume) {
 			c.claimQueue.Add(key)
 		}
@@ -92,10 +98,11 @@ func (c *Controller) offerFree(volume *corev1.PersistentVolume, after *corev1.Pe
 	if isDelayed(class) {
 		return // the scheduler assigns it
 	}
-	if claim := c.claims.idle.next(volume, after); claim != nil {
-		c.claims.idle.remove(claim)
-		c.offers.add(c.claims.key(claim), volume.Name)
-		c.claimQueue.Add(c.claims.key(claim))
+	if claim := c.claims.nextIdle(volume, after); claim != nil {
+		key := c.claims.key(claim)
+		c.memory.write(partOffers, key)
+		c.offers.add(key, volume.Name)
+		c.claimQueue.Add(key)
 	}
 }
 
@@ -103,6 +110,7 @@ func (c *Controller) offerFree(volume *corev1.PersistentVolume, after *corev1.Pe
 // next claim. A claim that is still unbound enters the index.
 func (c *Controller) markIdle(claim *corev1.PersistentVolumeClaim) {
 	key := c.claims.key(claim)
+	c.memory.write(partOffers, key)
 	names := c.offers.sorted(key)
 	delete(c.offers, key)
 	for _, name := range names {
@@ -111,7 +119,7 @@ func (c *Controller) markIdle(claim *corev1.PersistentVolumeClaim) {
 		}
 	}
 	if now := c.claims.get(key); now != nil && isUnbound(now) {
-		c.claims.idle.add(now)
+		c.claims.addIdle(now)
 	}
 }
 
@@ -125,13 +133,12 @@ func isSettled(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVol
 // classChanged queues the unbound claims of a class, and those without a class if it is the
 // default.
 func (c *Controller) classChanged(class *storagev1.StorageClass) {
-	c.cfg.Process.Touch(sim.AccessWrite, sim.MemoryPart)
 	names := []string{class.Name}
 	if isDefault(class) {
 		names = append(names, "")
 	}
 	for _, name := range names {
-		for _, key := range c.claims.unbound.sorted(name) {
+		for _, key := range c.claims.unboundOf(name) {
 			c.claimQueue.Add(key)
 		}
 	}
@@ -141,7 +148,6 @@ func (c *Controller) classChanged(class *storagev1.StorageClass) {
 // If a claim does not exist, it queues the claim's volumes, which may wait for the pod before they
 // are recycled.
 func (c *Controller) podChanged(pod *corev1.Pod) {
-	c.cfg.Process.Touch(sim.AccessWrite, sim.MemoryPart)
 	for _, key := range podclaims.Keys(pod) {
 		claim := c.claims.get(key)
 		if claim != nil && isUnbound(claim) {
@@ -150,7 +156,7 @@ func (c *Controller) podChanged(pod *corev1.Pod) {
 		if claim != nil {
 			continue
 		}
-		for _, volume := range c.volumes.pool.reservedFor(key) {
+		for _, volume := range c.volumes.reservedFor(key) {
 			if volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle {
 				c.volumeQueue.Add(volume.Name)
 			}

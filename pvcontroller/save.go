@@ -190,6 +190,10 @@ func (c *Controller) claimExists(claim *corev1.PersistentVolumeClaim) bool {
 // cleanUpClaim schedules the deletion of the volume that was, or may have been, provisioned for a
 // claim.
 func (c *Controller) cleanUpClaim(uid types.UID) {
+	c.memory.readRest()
+	if c.uncertain[uid] != nil || c.unsaved[uid] != nil {
+		c.memory.writeRest()
+	}
 	if u := c.uncertain[uid]; u != nil {
 		delete(c.uncertain, uid)
 		c.unsaved[uid] = u

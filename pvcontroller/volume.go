@@ -66,7 +66,8 @@ func (c *Controller) claimOf(
 		return nil, nil
 	}
 	key := keyOfRef(ref)
-	claim := c.claims.get(key)
+	c.memory.read(partGone, volume.Name)
+	claim := c.claims.keep(key)
 	if claim == nil {
 		claim = listed[*corev1.PersistentVolumeClaim](c.claimIndexer, key)
 	}
@@ -81,6 +82,7 @@ func (c *Controller) claimOf(
 	case err == nil && live.UID == ref.UID:
 		return live, nil
 	case err == nil || apierrors.IsNotFound(err):
+		c.memory.write(partGone, volume.Name)
 		c.goneClaims[volume.Name] = ref.UID
 		return nil, nil
 	default:

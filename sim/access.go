@@ -22,6 +22,10 @@ type Access struct {
 	Process string // whose memory it is; "": a part of the world outside all processes
 	Part    string
 	Kind    AccessKind
+	// Keeps says that the step keeps the object that it read while it waits for a call. Version is its
+	// resourceVersion, "" if there was none.
+	Keeps   bool
+	Version string
 }
 
 // An AccessObserver is a Strategy that is informed of each access of the step that it decided,
@@ -52,7 +56,15 @@ func (p *Process) IsObserved() bool { return p.host.observed() }
 // calls it where HandlersEnqueue or WorkerOf says that the use is not implied.
 func (p *Process) Touch(kind AccessKind, part string) {
 	if p.host.observed() {
-		p.host.access(Access{p.name, part, kind})
+		p.host.access(Access{Process: p.name, Part: part, Kind: kind})
+	}
+}
+
+// TouchVersion is Touch with AccessRead, for an object that the step keeps while it waits for a call. By then
+// the memory may have another version. resourceVersion is that of the object, "" if there is none.
+func (p *Process) TouchVersion(part, resourceVersion string) {
+	if p.host.observed() {
+		p.host.access(Access{Process: p.name, Part: part, Kind: AccessRead, Keeps: true, Version: resourceVersion})
 	}
 }
 
@@ -60,7 +72,7 @@ func (p *Process) Touch(kind AccessKind, part string) {
 // processes.
 func (p *Process) TouchWorld(kind AccessKind, part string) {
 	if p.host.observed() {
-		p.host.access(Access{"", part, kind})
+		p.host.access(Access{Part: part, Kind: kind})
 	}
 }
 
@@ -76,11 +88,11 @@ func (p *Process) WorkerOf(part, name string, ready func() bool, step func(ctx c
 func (s *Stepped) observeMemory(t *Task) {
 	switch {
 	case !t.process.handlersEnqueue:
-		s.observer.Access(Access{"", "outside " + t.process.name, AccessWrite})
+		s.observer.Access(Access{Part: "outside " + t.process.name, Kind: AccessWrite})
 	case t.class == classDelivery || t.class == classLagging:
 		return
 	}
-	s.observer.Access(Access{t.process.name, cmp.Or(t.memory, MemoryPart), AccessWrite})
+	s.observer.Access(Access{Process: t.process.name, Part: cmp.Or(t.memory, MemoryPart), Kind: AccessWrite})
 }
 
 func (s *Stepped) observed() bool { return s.observer != nil }

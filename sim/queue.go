@@ -37,6 +37,9 @@ type QueueConfig struct {
 	// for it only if no process has such a heartbeat. So it keeps a world from being quiescent only
 	// after the heartbeats have ended. If time has passed for both, the heartbeats come first.
 	Watchdog bool
+	// Memory is the part of the process's memory that handling a key uses, besides parts that it names by
+	// Touch, as in Process.WorkerOf. "": all of the memory.
+	Memory string
 }
 
 // A Queue hands keys to workers of its process. A key that is added while it waits is queued once.
@@ -84,6 +87,7 @@ func NewQueue[K comparable](p *Process, cfg QueueConfig) *Queue[K] {
 // after its back-off. Success resets the back-off.
 func (q *Queue[K]) Work(sync func(ctx context.Context, key K) error) {
 	t := q.process.newWorker(q.cfg.Name, q.hasWork, newQueueWorker(q, sync).step)
+	t.memory = q.cfg.Memory
 	if q.cfg.Heartbeat {
 		t.beats = q.has
 	}

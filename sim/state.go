@@ -20,7 +20,8 @@ type StateWriter interface {
 
 // Remembers says that write writes all that the process keeps in memory, except its caches, its
 // queues, and the parts with a name of their own. Two processes that write the same continue in the same
-// way. nil: the process keeps nothing.
+// way. nil: the process keeps nothing. A task that reads an object of these and keeps it while it waits for a
+// call must say so by TouchVersion.
 func (p *Process) Remembers(write func(StateWriter)) { p.remembers, p.memory = true, write }
 
 // WriteState writes what the processes know, apart from their caches: which tasks are suspended at
