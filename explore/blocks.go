@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,7 @@ type blockOrder struct {
 	trailing bool      // only local steps follow at this time
 	now      time.Time // of the last step
 	open     []step    // local steps of the block on which none of the later ones depends
+	trails   bool      // the local steps of the block may be trailing ones; see mayTrail
 }
 
 // add adds the last step. It returns false if the order need not be continued.
@@ -43,19 +45,13 @@ func (b *blockOrder) add(s step) bool {
 	return allowed
 }
 
-// allows reports whether a step may follow. It may not if there is an earlier step in the block on which
-// it does not depend, since that is then made later; but deliveries on which the same step depends may
-// follow each other.
+// allows reports whether a step may follow. One that is not local may not if there is an earlier step in the
+// block on which it does not depend, since that is then made later.
 func (b *blockOrder) allows(s step) bool {
-	switch {
-	case writesEvents(s.id):
-		return true
-	case !s.isLocal():
-		return !b.trailing && !slices.ContainsFunc(b.open, func(earlier step) bool { return !s.needs(earlier) })
-	case delivers(s.id):
+	if writesEvents(s.id) || s.isLocal() {
 		return true
 	}
-	return !slices.ContainsFunc(b.open, func(earlier step) bool { return delivers(earlier.id) && !s.needs(earlier) })
+	return !b.trailing && !slices.ContainsFunc(b.open, func(earlier step) bool { return !s.needs(earlier) })
 }
 
 // needs reports whether a step depends on an earlier one.
@@ -67,7 +63,7 @@ func (s step) needs(earlier step) bool {
 func (s step) isLocal() bool { return s.local && !s.id.isMishap() }
 
 // restrict returns those steps that are part of the order. none: it need not be continued.
-func (b *blockOrder) restrict(all []stepID, now time.Time, calls func(stepID) bool) []stepID {
+func (b *blockOrder) restrict(all []stepID, now time.Time) []stepID {
 	if !now.Equal(b.now) {
 		b.now, b.process, b.trailing, b.open = now, "", false, nil
 	}
@@ -76,13 +72,14 @@ func (b *blockOrder) restrict(all []stepID, now time.Time, calls func(stepID) bo
 		return keep(all, func(id stepID) bool { return id.task == first.task && id.which == first.which })
 	}
 	if b.process != "" {
+		b.trails = mayTrail(all, b.process)
 		if own := keep(all, func(id stepID) bool { return id.event == "" && id.process == b.process }); len(own) > 0 {
 			slices.SortStableFunc(own, compareUse)
 			return own
 		}
 		b.trailing = true
-		if slices.ContainsFunc(all, func(id stepID) bool { return id.event == "" && id.process < b.process }) {
-			return nil // its steps are made first
+		if !b.trails {
+			return nil // a step that is not local follows, or other steps are made first
 		}
 		b.process, b.open = "", nil
 	}
@@ -91,7 +88,7 @@ func (b *blockOrder) restrict(all []stepID, now time.Time, calls func(stepID) bo
 		return all
 	}
 	all = keep(all, func(id stepID) bool { return !id.isMishap() })
-	if slices.ContainsFunc(all, calls) {
+	if slices.ContainsFunc(all, func(id stepID) bool { return id.calls }) {
 		return nil // a step that is not local follows
 	}
 	first := ""
@@ -146,15 +143,20 @@ func (s step) hash() uint64 {
 	return n
 }
 
-// compareUse orders steps such that what one uses is mostly known when it would follow a delivery.
+// compareUse orders steps such that what one uses is mostly known when it would follow a local step: those
+// that are not local come first, deliveries last.
 func compareUse(a, b stepID) int {
+	return cmp.Compare(a.useOrder(), b.useOrder())
+}
+
+func (id stepID) useOrder() int {
 	switch {
-	case delivers(a) == delivers(b):
-		return 0
-	case delivers(b):
-		return -1
+	case delivers(id):
+		return 2
+	case id.mayBeLocal():
+		return 1
 	}
-	return 1
+	return 0
 }
 
 // delivers reports whether the step is a delivery to a cache.

@@ -59,18 +59,22 @@ func (f footprint) add(u use) footprint {
 }
 
 // parts numbers the parts of a world, the same in all runs of a search.
-type parts struct{ numbers map[part]uint32 }
+type parts struct {
+	numbers   map[part]uint32
+	processes []string // by number
+}
 
 // A part is named by the process whose memory it is, "" for none, and a name.
 type part struct{ process, name string }
 
-func newParts() *parts { return &parts{map[part]uint32{}} }
+func newParts() *parts { return &parts{numbers: map[part]uint32{}} }
 
 func (p *parts) number(of part) uint32 {
 	n, known := p.numbers[of]
 	if !known {
 		n = uint32(len(p.numbers))
 		p.numbers[of] = n
+		p.processes = append(p.processes, of.process)
 	}
 	return n
 }

@@ -54,6 +54,8 @@ type knowledge struct {
 	process string
 	enqueue bool // the step is a delivery whose handlers only enqueue
 	events  bool // the last step had an event of the world, such as a crash
+
+	sums []processSum // of the last number
 }
 
 // A version is an object as it was after one of its writes.
@@ -75,6 +77,7 @@ type uidName struct{ uid, name string }
 
 // A cacheKnowledge is what an informer has taken in.
 type cacheKnowledge struct {
+	process  string
 	resource string
 	position int // in the log of the resource
 	objects  map[string]version
@@ -101,9 +104,9 @@ func newKnowledge(c *cluster.Cluster) *knowledge {
 // findCaches finds the informers of the world.
 func (k *knowledge) findCaches() {
 	for _, task := range k.host.Tasks() {
-		if _, name, _ := strings.Cut(task, "/"); strings.HasPrefix(name, "cache ") && k.caches[task] == nil {
+		if process, name, _ := strings.Cut(task, "/"); strings.HasPrefix(name, "cache ") && k.caches[task] == nil {
 			resource := strings.TrimPrefix(name, "cache ")
-			k.caches[task] = &cacheKnowledge{resource: resource, objects: map[string]version{}}
+			k.caches[task] = &cacheKnowledge{process: process, resource: resource, objects: map[string]version{}}
 		}
 	}
 }
@@ -335,15 +338,16 @@ func (c *cacheKnowledge) list(log []version, revision int64) {
 	}
 }
 
-// number returns the number of the state.
+// number returns the number of the state, and sets those of what each process knows.
 func (k *knowledge) number() uint64 {
+	k.sums = k.sums[:0]
 	w := stateSum{knowledge: k}
 	k.host.WriteState(&w)
 	w.end()
-	sum := w.sum + k.objectSum + finish(k.devices) + finish(uint64(k.host.Now().UnixNano()))
+	now := finish(uint64(k.host.Now().UnixNano()))
 	if k.between {
 		for process, asked := range k.asked {
-			sum += mix(asked, process)
+			k.addSum(process, mix(asked, process))
 		}
 	}
 	for task, cache := range k.caches {
@@ -353,7 +357,12 @@ func (k *knowledge) number() uint64 {
 			held := cache.objects[v.object[len(cache.resource)+1:]] // what is behind may be any earlier version
 			n = finish(n*31 + mix(v.content, v.object) + held.content)
 		}
-		sum += mix(n, task)
+		k.addSum(cache.process, mix(n, task))
+	}
+	sum := k.objectSum + finish(k.devices) + now
+	for i := range k.sums {
+		sum += k.sums[i].sum
+		k.sums[i].sum += now
 	}
 	return sum
 }
@@ -369,7 +378,6 @@ func (k *knowledge) meaning(v version) uint64 {
 // A stateSum is the sum of the hashes of the parts of a state.
 type stateSum struct {
 	*knowledge
-	sum     uint64
 	process string
 	part    uint64
 	open    bool
@@ -377,7 +385,7 @@ type stateSum struct {
 
 func (w *stateSum) end() {
 	if w.open {
-		w.sum += finish(w.part)
+		w.addSum(w.process, finish(w.part))
 	}
 }
 

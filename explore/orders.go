@@ -28,6 +28,7 @@ type orders struct {
 	mishap   mishap
 	contents contents // of the last run
 	blocks   bool     // see blockOrder
+	barren   *barren  // nil: all local steps are made
 	start    int32    // node of the history graph; 0: histories are not counted
 	// unreduced makes all steps from each state, also those that are asleep. Tests compare the two.
 	unreduced bool
@@ -45,6 +46,9 @@ const (
 // newOrders returns the search that exhaustive runs.
 func newOrders(e *search, kind mishap) *orders {
 	o := &orders{search: e, parts: newParts(), visited: map[uint64]uint32{}, mishap: kind, blocks: kind != otherEvent && allowsBlocks(e.scenario)}
+	if o.blocks && e.cfg.Shards == 1 { // a shard does not make all steps
+		o.barren = newBarren()
+	}
 	if e.graph != nil {
 		o.start = e.graph.start()
 	}
@@ -72,6 +76,16 @@ type branching struct {
 	done    []step   // that were made from here
 	asleep  []step   // whose continuations were run from an earlier state
 	known   []step   // others that were made from an earlier state, and use the same from here
+
+	// see barren
+	processes []processSum // none: they are not known
+	number    uint64       // of the state; 0: it has none
+	block     uint64       // a number of the local steps of the block
+	open      bool         // the state is not one between two blocks
+	trailing  bool
+	trails    bool     // trailing steps may follow
+	follows   prospect // what is known to follow the last step
+	best      prospect // what follows any of those that were made
 }
 
 // A stepID names a step in all runs: a task, and which of the tasks of that name it is; what happens
@@ -80,6 +94,7 @@ type stepID struct {
 	task    string
 	process string
 	which   int
+	calls   bool // it is a request, or one of a user
 	fault   string
 	event   string
 }
@@ -104,7 +119,7 @@ func (o *orders) wakes(asleep, last step) bool {
 		return false
 	}
 	// The first local step of a block says nothing of the last one.
-	return !last.local || asleep.id.process != last.id.process || delivers(asleep.id) != delivers(last.id)
+	return !last.local || asleep.id.process != last.id.process
 }
 
 func (b *branching) isAsleep(id stepID) bool { return hasStep(b.asleep, id) }
@@ -123,6 +138,7 @@ func (o *orders) all() error {
 			return err
 		}
 		if !o.backtrack() {
+			o.report.Left = 0
 			return nil
 		}
 	}
@@ -140,6 +156,9 @@ func (o *orders) next() error {
 		return err
 	}
 	r.finish()
+	if !result.Stopped || o.failed(result) {
+		o.follow(requests)
+	}
 	if o.start > 0 && !result.Stopped {
 		o.graph.pass(endNode, true)
 	}
@@ -165,15 +184,17 @@ func (o *orders) backtrack() bool {
 	for len(o.stack) > 0 {
 		b := o.stack[len(o.stack)-1]
 		b.done = append(b.done, b.last)
+		o.learn(b)
 		for len(b.todo) > 0 {
 			id := b.todo[0]
 			b.todo = b.todo[1:]
-			if !b.isAsleep(id) && !hasStep(b.done, id) {
-				b.last = step{id: id}
+			if !b.isAsleep(id) && !hasStep(b.done, id) && !o.skips(b, id) {
+				b.last, b.follows = step{id: id}, nothing
 				return true
 			}
 		}
 		o.stack = o.stack[:len(o.stack)-1]
+		o.leave(b)
 	}
 	return false
 }
@@ -239,7 +260,7 @@ func (r *ordering) Decide(d *sim.Decision) sim.Move {
 	}
 	enabled := r.enabled(d)
 	if r.blocks {
-		enabled = r.block.restrict(enabled, r.host.Now(), func(id stepID) bool { return r.calls(d, id) })
+		enabled = r.block.restrict(enabled, r.host.Now())
 	}
 	if !continues {
 		enabled = nil
@@ -270,12 +291,20 @@ func (r *ordering) Decide(d *sim.Decision) sim.Move {
 // push adds the state to the stack, and reports whether a step is left to make from it.
 func (r *ordering) push(enabled []stepID) bool {
 	b := &branching{enabled: enabled, commits: r.contents.next}
+	b.open, b.trailing, b.trails, b.block = r.block.isOpen(), r.block.trailing, r.block.trails, r.block.number(0)
 	r.remember(b)
 	b.todo = slices.DeleteFunc(slices.Clone(enabled), func(id stepID) bool { return b.isAsleep(id) || r.isInvalid(b, id) })
 	if r.know != nil && len(enabled) > 1 {
 		r.visit(b)
 	}
+	for len(b.todo) > 0 && r.skips(b, b.todo[0]) {
+		b.todo = b.todo[1:]
+	}
 	if len(b.todo) == 0 {
+		if b.trailing && r.stack[r.depth-1].last.invalid {
+			return false
+		}
+		r.leave(b)
 		return false
 	}
 	b.last.id, b.todo = b.todo[0], b.todo[1:]
@@ -292,16 +321,21 @@ func (r *ordering) visit(b *branching) {
 	if r.happened {
 		number = mix(number, "mishap")
 	}
-	if r.block.isOpen() && r.isCovered(b, number) {
-		b.todo = nil
+	if r.barren != nil && !b.trailing {
+		b.processes = slices.Clone(r.know.sums)
+	}
+	if b.open && r.isCovered(b, number) {
+		b.todo, b.best = nil, requests
 		r.reach(b, number)
 		return
 	}
 	number = r.block.number(number)
+	b.number = number
 	r.reach(b, number)
 	set, visited := r.visited[number]
 	var skipped []stepID
 	if visited {
+		b.best = r.prospectOf(number)
 		before := r.sets.steps(set)
 		b.todo = slices.DeleteFunc(b.todo, func(id stepID) bool { return !slices.Contains(before, id) })
 		skipped = keep(before, b.isAsleep)
@@ -368,6 +402,8 @@ func (r *ordering) enabled(d *sim.Decision) []stepID {
 			id = stepID{task: t.Name(), process: t.Process(), which: r.counts[t.Name()]}
 			r.names[t] = id
 		}
+		_, id.calls = t.Pending()
+		id.calls = id.calls || t.IsUser()
 		all[i] = id
 	}
 	if r.mishap != noMishap && !r.happened {
@@ -411,17 +447,6 @@ func (r *ordering) addEvents(all []stepID, d *sim.Decision) []stepID {
 	return all
 }
 
-// calls reports whether the step is a request, or one of a user.
-func (r *ordering) calls(d *sim.Decision, id stepID) bool {
-	for i := range d.Len() {
-		if t := d.Task(i); r.names[t] == id {
-			_, calls := t.Pending()
-			return calls || t.IsUser()
-		}
-	}
-	return false
-}
-
 // move returns the move of a step.
 func (r *ordering) move(d *sim.Decision, id stepID) sim.Move {
 	if id.event != "" {
@@ -432,6 +457,7 @@ func (r *ordering) move(d *sim.Decision, id stepID) sim.Move {
 		move.Fault, r.err = sim.ParseFault(id.fault)
 		id.fault = ""
 	}
+	id.calls = false
 	for i := range d.Len() {
 		if r.names[d.Task(i)] == id {
 			move.Option = i
