@@ -54,12 +54,18 @@ func (o *orders) learn(b *branching) {
 		p = requests
 	}
 	b.best = max(b.best, p)
-	if p == requests || !b.last.isLocal() {
+	if p == requests || !b.last.isLocal() || b.sleeps(b.last.id.process) {
 		return
 	}
 	if key, complete := o.localKey(b, b.last.id); complete {
 		o.barren.known[key] = p
 	}
+}
+
+// sleeps reports whether a local step of a process is asleep. Then another step may be barren only since
+// this one was made before.
+func (b *branching) sleeps(process string) bool {
+	return slices.ContainsFunc(b.asleep, func(s step) bool { return s.id.process == process && s.id.mayBeLocal() })
 }
 
 // leave keeps what follows the steps of a state, and the step that led to it.
