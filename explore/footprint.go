@@ -86,6 +86,7 @@ type observer struct {
 	current footprint // of the step that runs
 	step    int       // its number; 0: none
 	outside bool      // it uses more than what its process keeps in memory
+	known   bool      // its footprint is known
 
 	writes   []fake.Commit     // of the request that runs
 	versions map[string]int    // by object: its writes in this run
@@ -113,7 +114,7 @@ func (o *observer) begin(step int) (uses footprint, local bool) {
 func (o *observer) end(next int) footprint {
 	f := o.current
 	o.current, o.step, o.writes, o.outside = nil, next, o.writes[:0], false
-	o.add(part{"", partAll}, sim.AccessRead)
+	o.current = o.current.add(use{o.parts.number(part{"", partAll}), sim.AccessRead})
 	return f
 }
 
@@ -124,6 +125,9 @@ func (o *observer) use(process, name string, kind sim.AccessKind) {
 }
 
 func (o *observer) add(of part, kind sim.AccessKind) {
+	if o.known {
+		return
+	}
 	o.current = o.current.add(use{o.parts.number(of), kind})
 }
 

@@ -254,7 +254,9 @@ func (r *ordering) Decide(d *sim.Decision) sim.Move {
 	continues := true
 	if r.depth > 0 {
 		last := &r.stack[r.depth-1].last
-		last.uses, last.local = uses, local
+		if !r.known {
+			last.uses, last.local = uses, local
+		}
 		continues = !r.blocks || r.block.add(*last)
 		last.invalid = !continues
 	}
@@ -278,6 +280,7 @@ func (r *ordering) Decide(d *sim.Decision) sim.Move {
 	}
 	id := r.stack[r.depth].last.id
 	r.depth++
+	r.known = r.depth < len(r.stack) // it was made in an earlier run
 	r.deviates = r.deviates || id != enabled[0]
 	r.happened = r.happened || id.isMishap()
 	move := r.move(d, id)

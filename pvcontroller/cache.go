@@ -118,7 +118,7 @@ func (v *versions[T]) put(obj T) (freshness, error) {
 func (v *versions[T]) putWritten(obj T) (freshness, error) {
 	known, ok := v.find(obj)
 	if !ok || known.obj.GetUID() != obj.GetUID() {
-		v.memory.read(v.part, keyOf(obj))
+		v.memory.read(v.part, v.memory.keyOf(obj))
 		return older, nil
 	}
 	return v.put(obj)

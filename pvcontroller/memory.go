@@ -2,6 +2,7 @@ package pvcontroller
 
 import (
 	"reflect"
+	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -52,6 +53,13 @@ func (m memory) keeps(part, key string, obj metav1.Object) {
 	m.process.TouchVersion(part+key, version)
 }
 
+// keepsFact is keeps for a fact that is not about an object.
+func (m memory) keepsFact(fact string, holds bool) {
+	if m.process != nil && m.process.IsObserved() {
+		m.process.TouchVersion(fact+": "+strconv.FormatBool(holds), "")
+	}
+}
+
 func (m memory) read(part, key string)  { m.touch(sim.AccessRead, part, key) }
 func (m memory) write(part, key string) { m.touch(sim.AccessWrite, part, key) }
 
@@ -62,7 +70,7 @@ func (m memory) add(part, key string) { m.touch(sim.AccessAdd, part, key) }
 func (m memory) readRest()  { m.touch(sim.AccessRead, sim.MemoryPart, "") }
 func (m memory) writeRest() { m.touch(sim.AccessWrite, sim.MemoryPart, "") }
 
-// keyOf is keyOf if the part is observed, and "" otherwise.
+// keyOf is keyOf if something observes the parts, and "" otherwise.
 func (m memory) keyOf(obj metav1.Object) string {
 	if m.process != nil && m.process.IsObserved() {
 		return keyOf(obj)

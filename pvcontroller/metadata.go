@@ -43,6 +43,7 @@ func (c *Controller) syncVolumeMetadata(
 	annotations, changes := c.migratedAnnotations(volume.Annotations, provisioner)
 	finalizers := volume.Finalizers
 	c.memory.readRest()
+	c.memory.keepsFact("data is deleted", c.dataDeleted[volume.UID])
 	if !c.dataDeleted[volume.UID] {
 		finalizers = wantedFinalizers(volume, c.migration)
 	}
