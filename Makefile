@@ -161,4 +161,4 @@ soak:
 
 # Each strategy on worlds without a defect, and on the mutants that depend on the order of events.
 explore-table:
-	$(GO) test ./explore -run TestTable -count=1 -timeout 60m -table
+	cd explore && $(GO) test -run TestTable -count=1 -timeout 60m -table
