@@ -304,9 +304,6 @@ func (r *ordering) push(enabled []stepID) bool {
 		b.todo = b.todo[1:]
 	}
 	if len(b.todo) == 0 {
-		if b.trailing && r.stack[r.depth-1].last.invalid {
-			return false
-		}
 		r.leave(b)
 		return false
 	}
