@@ -23,13 +23,17 @@ const (
 	requests                 // a step that is not local
 )
 
-func newBarren() *barren {
-	return &barren{known: map[uint64]prospect{}, visited: map[uint64]prospect{}}
+func newBarren() barren {
+	return barren{known: map[uint64]prospect{}, visited: map[uint64]prospect{}}
 }
 
-// skips reports whether a step need not be made from a state, and what follows it if so.
-func (o *orders) skips(b *branching, id stepID) (skipped bool) {
-	if o.barren == nil || !id.mayBeLocal() {
+// findsBarren reports whether barren steps are left out. A shard does not make all steps, so it cannot know
+// what follows one.
+func (o *orders) findsBarren() bool { return o.blocks && o.cfg.Shards == 1 }
+
+// skips reports whether a step need not be made from a state.
+func (o *orders) skips(b *branching, id stepID) bool {
+	if !o.findsBarren() || !id.mayBeLocal() {
 		return false
 	}
 	key, complete := o.localKey(b, id)
@@ -46,7 +50,7 @@ func (o *orders) skips(b *branching, id stepID) (skipped bool) {
 
 // learn keeps what follows the last step from a state.
 func (o *orders) learn(b *branching) {
-	if o.barren == nil {
+	if !o.findsBarren() {
 		return
 	}
 	p := b.follows
@@ -70,7 +74,7 @@ func (b *branching) sleeps(process string) bool {
 
 // leave keeps what follows the steps of a state, and the step that led to it.
 func (o *orders) leave(b *branching) {
-	if o.barren == nil {
+	if !o.findsBarren() {
 		return
 	}
 	p := requests
@@ -89,10 +93,8 @@ func (o *orders) leave(b *branching) {
 
 // prospectOf returns what follows the steps of a state within a block that was visited before.
 func (o *orders) prospectOf(number uint64) prospect {
-	if o.barren != nil {
-		if p, known := o.barren.visited[number]; known {
-			return p
-		}
+	if p, known := o.barren.visited[number]; known {
+		return p
 	}
 	return requests // its steps are being made
 }
@@ -154,30 +156,3 @@ func mayTrail(enabled []stepID, process string) bool {
 
 // mayBeLocal reports whether the step may be local: it is a delivery, or the beginning of a worker's work.
 func (id stepID) mayBeLocal() bool { return !id.calls && !id.isMishap() && !writesEvents(id) }
-
-// hash returns a number for what a footprint uses of the memory of a process.
-func (p *parts) hash(uses footprint, process string) uint64 {
-	n := uint64(0)
-	for _, u := range uses {
-		if p.processes[u.part] == process {
-			n = finish(n*31 + uint64(u.part)<<8 + uint64(u.kind))
-		}
-	}
-	return n
-}
-
-// A processSum numbers what a process knows.
-type processSum struct {
-	process string
-	sum     uint64
-}
-
-// addSum adds to what a process knows.
-func (k *knowledge) addSum(process string, n uint64) {
-	i := slices.IndexFunc(k.sums, func(s processSum) bool { return s.process == process })
-	if i < 0 {
-		i = len(k.sums)
-		k.sums = append(k.sums, processSum{process: process})
-	}
-	k.sums[i].sum += n
-}

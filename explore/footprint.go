@@ -211,3 +211,14 @@ func (o *observer) request(verb, resource, object string) {
 		o.use("", partWorld, sim.AccessRead) // what its admission reads
 	}
 }
+
+// hash returns a number for what a footprint uses of the memory of a process.
+func (p *parts) hash(uses footprint, process string) uint64 {
+	n := uint64(0)
+	for _, u := range uses {
+		if p.processes[u.part] == process {
+			n = finish(n*31 + uint64(u.part)<<8 + uint64(u.kind))
+		}
+	}
+	return n
+}

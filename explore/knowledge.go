@@ -418,3 +418,19 @@ func (w *stateSum) Unknown() { w.part = finish(w.part + w.opaque[w.process]) }
 func (w *stateSum) Version(object, resourceVersion string) {
 	w.part = mix(w.part^w.meaning(w.revisions[resourceVersion]), w.named(object))
 }
+
+// A processSum numbers what a process knows.
+type processSum struct {
+	process string
+	sum     uint64
+}
+
+// addSum adds to what a process knows.
+func (k *knowledge) addSum(process string, n uint64) {
+	i := slices.IndexFunc(k.sums, func(s processSum) bool { return s.process == process })
+	if i < 0 {
+		i = len(k.sums)
+		k.sums = append(k.sums, processSum{process: process})
+	}
+	k.sums[i].sum += n
+}

@@ -28,8 +28,8 @@ type orders struct {
 	mishap   mishap
 	contents contents // of the last run
 	blocks   bool     // see blockOrder
-	barren   *barren  // nil: all local steps are made
-	start    int32    // node of the history graph; 0: histories are not counted
+	barren   barren
+	start    int32 // node of the history graph; 0: histories are not counted
 	// unreduced makes all steps from each state, also those that are asleep. Tests compare the two.
 	unreduced bool
 }
@@ -45,10 +45,7 @@ const (
 
 // newOrders returns the search that exhaustive runs.
 func newOrders(e *search, kind mishap) *orders {
-	o := &orders{search: e, parts: newParts(), visited: map[uint64]uint32{}, mishap: kind, blocks: kind != otherEvent && allowsBlocks(e.scenario)}
-	if o.blocks && e.cfg.Shards == 1 { // a shard does not make all steps
-		o.barren = newBarren()
-	}
+	o := &orders{search: e, parts: newParts(), visited: map[uint64]uint32{}, mishap: kind, blocks: kind != otherEvent && allowsBlocks(e.scenario), barren: newBarren()}
 	if e.graph != nil {
 		o.start = e.graph.start()
 	}
@@ -294,7 +291,7 @@ func (r *ordering) Decide(d *sim.Decision) sim.Move {
 // push adds the state to the stack, and reports whether a step is left to make from it.
 func (r *ordering) push(enabled []stepID) bool {
 	b := &branching{enabled: enabled, commits: r.contents.next}
-	b.open, b.trailing, b.trails, b.block = r.block.isOpen(), r.block.trailing, r.block.trails, r.block.number(0)
+	b.open, b.trailing, b.trails = r.block.isOpen(), r.block.trailing, r.block.trails
 	r.remember(b)
 	b.todo = slices.DeleteFunc(slices.Clone(enabled), func(id stepID) bool { return b.isAsleep(id) || r.isInvalid(b, id) })
 	if r.know != nil && len(enabled) > 1 {
@@ -321,8 +318,8 @@ func (r *ordering) visit(b *branching) {
 	if r.happened {
 		number = mix(number, "mishap")
 	}
-	if r.barren != nil && !b.trailing {
-		b.processes = slices.Clone(r.know.sums)
+	if r.findsBarren() && !b.trailing {
+		b.processes, b.block = slices.Clone(r.know.sums), r.block.number(0)
 	}
 	if b.open && r.isCovered(b, number) {
 		b.todo, b.best = nil, requests

@@ -61,9 +61,13 @@ func (v *versions[T]) get(key string) T {
 
 // keep is get for a version that the sync keeps while it waits for a call.
 func (v *versions[T]) keep(key string) T {
-	obj := v.objects[key].obj
-	v.memory.keeps(v.part, key, obj)
-	return obj
+	known, ok := v.objects[key]
+	version := ""
+	if ok {
+		version = known.obj.GetResourceVersion()
+	}
+	v.memory.keeps(v.part, key, version)
+	return known.obj
 }
 
 // find returns what is stored under the key of an object. It does not allocate the key.
@@ -294,7 +298,11 @@ func (c *volumeCache) match(claim *corev1.PersistentVolumeClaim, delayed bool) (
 		c.memory.read(partFree, storagehelpers.GetPersistentVolumeClaimClass(claim))
 	}
 	volume, err := c.pool.match(claim, delayed)
-	c.memory.keeps(partMatched, "", volume)
+	version := ""
+	if volume != nil {
+		version = volume.ResourceVersion
+	}
+	c.memory.keeps(partMatched, "", version)
 	return volume, err
 }
 

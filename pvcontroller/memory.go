@@ -1,7 +1,6 @@
 package pvcontroller
 
 import (
-	"reflect"
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,24 +39,17 @@ func (m memory) touch(kind sim.AccessKind, part, key string) {
 	}
 }
 
-// keeps says that the running step reads an object from a part, nil if there is none, and keeps it while it
-// waits for a call.
-func (m memory) keeps(part, key string, obj metav1.Object) {
-	if m.process == nil || !m.process.IsObserved() {
-		return
+// keeps says that the running step reads an object of a resourceVersion from a part, "" if there is none, and
+// keeps it while it waits for a call.
+func (m memory) keeps(part, key, version string) {
+	if m.process != nil && m.process.IsObserved() {
+		m.process.TouchVersion(part+key, version)
 	}
-	version := ""
-	if obj != nil && !reflect.ValueOf(obj).IsNil() {
-		version = obj.GetResourceVersion()
-	}
-	m.process.TouchVersion(part+key, version)
 }
 
 // keepsFact is keeps for a fact that is not about an object.
 func (m memory) keepsFact(fact string, holds bool) {
-	if m.process != nil && m.process.IsObserved() {
-		m.process.TouchVersion(fact+": "+strconv.FormatBool(holds), "")
-	}
+	m.keeps(fact, ": "+strconv.FormatBool(holds), "")
 }
 
 func (m memory) read(part, key string)  { m.touch(sim.AccessRead, part, key) }
