@@ -68,22 +68,33 @@ func startPrompt(t *testing.T, args ...string) *typist {
 // enter types keys and waits for a text on the screen after the previous one.
 func (w *typist) enter(keys, want string) {
 	w.Helper()
+	w.enterFor(keys, want)
+}
+
+// enterFor types keys and waits for one of several texts, which it returns.
+func (w *typist) enterFor(keys string, wants ...string) string {
+	w.Helper()
 	if _, err := w.pty.WriteString(keys); err != nil {
 		w.Fatal(err)
 	}
 	timeout := time.After(programTimeout)
-	for !strings.Contains(w.screen, want) {
+	for {
+		for _, want := range wants {
+			if before, after, ok := strings.Cut(w.screen, want); ok {
+				w.before, w.screen = before, after
+				return want
+			}
+		}
 		select {
 		case text, ok := <-w.more:
 			if !ok {
-				w.Fatalf("after %q: ended without %q:\n%s", keys, want, w.screen)
+				w.Fatalf("after %q: ended without %q:\n%s", keys, wants, w.screen)
 			}
 			w.screen += text
 		case <-timeout:
-			w.Fatalf("after %q: no %q:\n%s", keys, want, w.screen)
+			w.Fatalf("after %q: no %q:\n%s", keys, wants, w.screen)
 		}
 	}
-	w.before, w.screen, _ = strings.Cut(w.screen, want)
 }
 
 // leave waits for the end of the program and checks its exit status.
@@ -143,6 +154,7 @@ func TestInterruptDoesNotEndSession(t *testing.T) {
 // TestCtrlCEndsRunningOperation interrupts operations that would take minutes. The world is as it
 // was after the last step, or as it was before "back".
 func TestCtrlCEndsRunningOperation(t *testing.T) {
+	const hint = "still running; Ctrl-C interrupts"
 	w := startPrompt(t)
 	w.enter("", "step 0> ")
 	for _, op := range []string{"stop driver(node-1)", "create claim data 64Mi", "create pod web data on=node-1"} {
@@ -153,16 +165,36 @@ func TestCtrlCEndsRunningOperation(t *testing.T) {
 		w.enter("", "> ")
 		return "step " + w.before + "> "
 	}
-	for _, op := range []string{"step 100000000", "wait pod web Succeeded"} {
-		w.enter(op+"\r", "still running; Ctrl-C interrupts")
+	interrupt := func(op string) {
+		t.Helper()
+		w.enter(op+"\r", hint)
 		w.enter("\x03", "interrupted after ")
 		if prompt := steps(); prompt == "step 1> " {
 			t.Errorf("%s: no step was run", op)
 		}
 	}
-	w.enter("create claim more 64Mi\r", "user creates claim default/more")
-	prompt := steps()
-	w.enter("back\r", "still running; Ctrl-C interrupts")
+	interrupt("step 100000000")
+	// "back" repeats all steps but the last operation's, in less time than they took at first. When
+	// it lasts until the hint, then with several times as many steps it also lasts until Ctrl-C.
+	run := func(waits int) (prompt string) {
+		t.Helper()
+		for range waits {
+			interrupt("wait pod web Succeeded")
+		}
+		w.enter("create claim more 64Mi\r", "user creates claim default/more")
+		return steps()
+	}
+	waits := 1
+	for run(waits); w.enterFor("back\r", hint, "back at step ") != hint; run(waits) {
+		steps()
+		if waits *= 2; waits == 64 {
+			t.Fatal("back never lasts until the hint")
+		}
+	}
+	w.enter("", "back at step ")
+	steps()
+	prompt := run(2 * waits)
+	w.enter("back\r", hint)
 	w.enter("\x03", "back: interrupted; the session is as it was before\r\n"+prompt)
 	w.enter("=\r", "claim default/more")
 	w.enter("", prompt)
