@@ -27,7 +27,12 @@ type blockOrder struct {
 	trailing bool      // only local steps follow at this time
 	now      time.Time // of the last step
 	open     []step    // local steps of the block on which none of the later ones depends
-	trails   bool      // the local steps of the block may be trailing ones; see mayTrail
+}
+
+func (b *blockOrder) clone() blockOrder {
+	c := *b
+	c.open = slices.Clone(b.open)
+	return c
 }
 
 // add adds the last step. It returns false if the order need not be continued.
@@ -72,16 +77,15 @@ func (b *blockOrder) restrict(all []stepID, now time.Time) []stepID {
 		return keep(all, func(id stepID) bool { return id.task == first.task && id.which == first.which })
 	}
 	if b.process != "" {
-		b.trails = mayTrail(all, b.process)
 		if own := keep(all, func(id stepID) bool { return id.event == "" && id.process == b.process }); len(own) > 0 {
 			slices.SortStableFunc(own, compareUse)
 			return own
 		}
-		b.trailing = true
-		if !b.trails {
+		if !mayTrail(all, b.process) {
+			b.trailing = true
 			return nil // a step that is not local follows, or other steps are made first
 		}
-		b.process, b.open = "", nil
+		b.process, b.open, b.trailing = "", nil, true
 	}
 	if !b.trailing {
 		slices.SortStableFunc(all, compareUse)
@@ -115,6 +119,14 @@ func (b *blockOrder) number(state uint64) uint64 {
 		state = mix(state, "trailing")
 	}
 	return state
+}
+
+// mayTrail reports whether the local steps of a process may be made as trailing ones: no step but local ones can
+// be made of other processes, and none of those that come first.
+func mayTrail(enabled []stepID, process string) bool {
+	return !slices.ContainsFunc(enabled, func(id stepID) bool {
+		return id.process != process && (id.calls || id.process < process) && id.event == ""
+	})
 }
 
 // allowsBlocks reports whether no event of a scenario's users depends on what caches have taken in: local

@@ -23,6 +23,8 @@ var blockWorlds = []struct {
 	{"a volume that goes", "components: pvcontroller, pvprotection\nuser a\n  create volume v 1Gi\n  delete volume v\n", false},
 	{"a claim that a pod uses", tinyWorlds[2].text, true},
 	{"one claim, a crash", "components: pvcontroller\nuser a\n  create volume v 1Gi\n  create claim c 1Gi class=\n", true},
+	{"a controller that crashes", tinyWorlds[3].text, false},
+	{"a second controller", tinyWorlds[4].text, false},
 	{"a directory", "components: pvcontroller\nuser a\n  create class dirs provisioner=kubernetes.io/host-path\n" +
 		"  create claim c 1Gi class=dirs\n", false},
 }

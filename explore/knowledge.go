@@ -49,7 +49,7 @@ type knowledge struct {
 	between bool              // interceptors may remember the requests of processes
 	asked   map[string]uint64 // by process: its requests, if between
 
-	step    int    // that runs
+	step    int    // that runs; 0: none. An event in it has the next number
 	task    string // that runs
 	process string
 	enqueue bool // the step is a delivery whose handlers only enqueue
@@ -81,6 +81,8 @@ type cacheKnowledge struct {
 	resource string
 	position int // in the log of the resource
 	objects  map[string]version
+	contents uint64 // of the objects
+	delay    string // how many events old its first list will be; "": none
 }
 
 // A taskKnowledge is what a task in flight has read.
@@ -117,8 +119,7 @@ type emptyCaches struct{ k *knowledge }
 // Part empties a cache: a part of that name says that it has not listed.
 func (e emptyCaches) Part(process, name string) {
 	if cache := e.k.caches[process+"/"+name]; cache != nil {
-		cache.position = 0
-		clear(cache.objects)
+		cache.clear()
 	}
 }
 
@@ -133,11 +134,7 @@ func (emptyCaches) Unknown() {}
 
 // begin says that a task makes a step.
 func (k *knowledge) begin(step int, t *sim.Task) {
-	if k.events {
-		k.events = false
-		k.findCaches()
-		k.host.WriteState(emptyCaches{k})
-	}
+	k.noticeEvents()
 	k.step, k.task, k.process = step, t.Name(), t.Process()
 	_, name, _ := strings.Cut(k.task, "/")
 	k.enqueue = strings.HasPrefix(name, "cache ")
@@ -146,6 +143,18 @@ func (k *knowledge) begin(step int, t *sim.Task) {
 	}
 	if !k.enqueue {
 		k.learn(mix(0, k.named(k.task)))
+	}
+}
+
+// beginEvent says that an event happens.
+func (k *knowledge) beginEvent(step int) { k.step, k.task, k.process, k.enqueue = step, "", "", false }
+
+// noticeEvents finds the caches that events of the last step have begun.
+func (k *knowledge) noticeEvents() {
+	if k.events {
+		k.events = false
+		k.findCaches()
+		k.host.WriteState(emptyCaches{k})
 	}
 }
 
@@ -259,7 +268,7 @@ const uidLen = 36
 
 // record notes what the running task does.
 func (k *knowledge) record(r trace.Record) {
-	if r.HostStep != k.step {
+	if k.step == 0 || r.HostStep < k.step {
 		return
 	}
 	r.Object = k.named(r.Object)
@@ -298,10 +307,26 @@ func (k *knowledge) record(r trace.Record) {
 		}
 		k.learn(what ^ k.devices)
 	case trace.KindEvent:
-		k.devices = finish(k.devices*31 + mix(mix(0, r.Verb), r.Object))
-		k.events = true
+		k.event(r)
 	case trace.KindWork, trace.KindTimer, trace.KindWait, trace.KindSleep:
 		k.learn(mix(mix(0, r.Verb), r.Object+k.named(r.Detail)))
+	}
+}
+
+// event notes an event of the world. What it does to processes is part of the state, except how old their
+// first lists will be.
+func (k *knowledge) event(r trace.Record) {
+	k.events = true
+	switch r.Verb {
+	case "stop", "start", "replicate", "retire":
+	case crashEvent:
+		process, delay, _ := strings.Cut(r.Object, " with ")
+		resource, delay, _ := strings.Cut(delay, " ")
+		if cache := k.caches[process+"/cache "+resource]; cache != nil {
+			cache.delay = delay
+		}
+	default:
+		k.devices = finish(k.devices*31 + mix(mix(0, r.Verb), r.Object))
 	}
 }
 
@@ -321,7 +346,7 @@ func (k *knowledge) deliver(r trace.Record, resource, key string) {
 		cache.position++
 	}
 	cache.position = min(cache.position+1, len(log))
-	cache.objects[key] = v
+	cache.set(key, v)
 	if !k.enqueue {
 		k.learn(mix(v.content, r.Object), v)
 	}
@@ -329,17 +354,31 @@ func (k *knowledge) deliver(r trace.Record, resource, key string) {
 
 // list notes that a cache has listed, perhaps an older state.
 func (c *cacheKnowledge) list(log []version, revision int64) {
-	c.position = 0
-	clear(c.objects)
+	c.clear()
+	c.delay = ""
 	for c.position < len(log) && log[c.position].revision <= revision {
 		v := log[c.position]
-		c.objects[v.object[len(c.resource)+1:]] = v
+		c.set(v.object[len(c.resource)+1:], v)
 		c.position++
 	}
 }
 
+func (c *cacheKnowledge) clear() {
+	c.position, c.contents = 0, 0
+	clear(c.objects)
+}
+
+func (c *cacheKnowledge) set(key string, v version) {
+	if old, known := c.objects[key]; known {
+		c.contents -= mix(old.content, key)
+	}
+	c.objects[key] = v
+	c.contents += mix(v.content, key)
+}
+
 // number returns the number of the state, and sets those of what each process knows.
 func (k *knowledge) number() uint64 {
+	k.noticeEvents()
 	k.sums = k.sums[:0]
 	w := stateSum{knowledge: k}
 	k.host.WriteState(&w)
@@ -357,7 +396,8 @@ func (k *knowledge) number() uint64 {
 			held := cache.objects[v.object[len(cache.resource)+1:]] // what is behind may be any earlier version
 			n = finish(n*31 + mix(v.content, v.object) + held.content)
 		}
-		k.addSum(cache.process, mix(n, task))
+		p := k.addSum(cache.process, mix(mix(n, task), cache.delay))
+		p.caches += mix(cache.contents, task)
 	}
 	sum := k.objectSum + finish(k.devices) + now
 	for i := range k.sums {
@@ -422,15 +462,17 @@ func (w *stateSum) Version(object, resourceVersion string) {
 // A processSum numbers what a process knows.
 type processSum struct {
 	process string
-	sum     uint64
+	sum     uint64 // as part of the number of the state
+	caches  uint64 // what its caches contain: in a state, that follows from the objects
 }
 
 // addSum adds to what a process knows.
-func (k *knowledge) addSum(process string, n uint64) {
+func (k *knowledge) addSum(process string, n uint64) *processSum {
 	i := slices.IndexFunc(k.sums, func(s processSum) bool { return s.process == process })
 	if i < 0 {
 		i = len(k.sums)
 		k.sums = append(k.sums, processSum{process: process})
 	}
 	k.sums[i].sum += n
+	return &k.sums[i]
 }

@@ -28,8 +28,9 @@ type orders struct {
 	mishap   mishap
 	contents contents // of the last run
 	blocks   bool     // see blockOrder
-	barren   barren
-	start    int32 // node of the history graph; 0: histories are not counted
+	effects  effects
+	compare  func(known, made effect) // nil: known effects are used
+	start    int32                    // node of the history graph; 0: histories are not counted
 	// unreduced makes all steps from each state, also those that are asleep. Tests compare the two.
 	unreduced bool
 }
@@ -45,7 +46,7 @@ const (
 
 // newOrders returns the search that exhaustive runs.
 func newOrders(e *search, kind mishap) *orders {
-	o := &orders{search: e, parts: newParts(), visited: map[uint64]uint32{}, mishap: kind, blocks: kind != otherEvent && allowsBlocks(e.scenario), barren: newBarren()}
+	o := &orders{search: e, parts: newParts(), visited: map[uint64]uint32{}, mishap: kind, effects: effects{}, blocks: kind != otherEvent && allowsBlocks(e.scenario)}
 	if e.graph != nil {
 		o.start = e.graph.start()
 	}
@@ -62,28 +63,6 @@ func (o *orders) isEmpty() bool {
 
 // crashEvent is the first word of the event that a process crashes.
 const crashEvent = "crash"
-
-// A branching is a state in which steps can be made.
-type branching struct {
-	enabled []stepID // in the default order
-	node    int32    // of the history graph; 0: none
-	commits int      // number of writes before; see contents
-	last    step     // that was made last from here
-	todo    []stepID // to make from here, besides those done
-	done    []step   // that were made from here
-	asleep  []step   // whose continuations were run from an earlier state
-	known   []step   // others that were made from an earlier state, and use the same from here
-
-	// see barren
-	processes []processSum // none: they are not known
-	number    uint64       // of the state; 0: it has none
-	block     uint64       // a number of the local steps of the block
-	open      bool         // the state is not one between two blocks
-	trailing  bool
-	trails    bool     // trailing steps may follow
-	follows   prospect // what is known to follow the last step
-	best      prospect // what follows any of those that were made
-}
 
 // A stepID names a step in all runs: a task, and which of the tasks of that name it is; what happens
 // to its call; or an event.
@@ -119,8 +98,6 @@ func (o *orders) wakes(asleep, last step) bool {
 	return !last.local || asleep.id.process != last.id.process
 }
 
-func (b *branching) isAsleep(id stepID) bool { return hasStep(b.asleep, id) }
-
 func hasStep(steps []step, id stepID) bool {
 	return slices.ContainsFunc(steps, func(s step) bool { return s.id == id })
 }
@@ -153,9 +130,6 @@ func (o *orders) next() error {
 		return err
 	}
 	r.finish()
-	if !result.Stopped || o.failed(result) {
-		o.follow(requests)
-	}
 	if o.start > 0 && !result.Stopped {
 		o.graph.pass(endNode, true)
 	}
@@ -176,22 +150,36 @@ func (o *orders) left() int {
 }
 
 // backtrack goes back to the last state from which a step is left to make, and reports whether
-// there is one.
+// there is one. It goes on from there by steps whose effects are known.
 func (o *orders) backtrack() bool {
+	made := true // the last step of the last state, and all that follows it
 	for len(o.stack) > 0 {
 		b := o.stack[len(o.stack)-1]
-		b.done = append(b.done, b.last)
-		o.learn(b)
-		for len(b.todo) > 0 {
-			id := b.todo[0]
-			b.todo = b.todo[1:]
-			if !b.isAsleep(id) && !hasStep(b.done, id) && !o.skips(b, id) {
-				b.last, b.follows = step{id: id}, nothing
-				return true
+		if made {
+			b.done = append(b.done, b.last)
+			if made = !o.choose(b); made {
+				o.stack = o.stack[:len(o.stack)-1]
+				continue
 			}
 		}
-		o.stack = o.stack[:len(o.stack)-1]
-		o.leave(b)
+		next := o.foresee(b)
+		if next == nil {
+			return true
+		}
+		made = !o.enter(next)
+	}
+	return false
+}
+
+// choose chooses the next step to make from a state, and reports whether one is left.
+func (o *orders) choose(b *branching) bool {
+	for len(b.todo) > 0 {
+		id := b.todo[0]
+		b.todo = b.todo[1:]
+		if !b.isAsleep(id) && !hasStep(b.done, id) {
+			b.last = step{id: id}
+			return true
+		}
 	}
 	return false
 }
@@ -239,10 +227,13 @@ func (r *ordering) take(record trace.Record, found uint64, changes bool) {
 
 // Access adds a use of the memory of a process.
 func (r *ordering) Access(a sim.Access) {
-	r.observer.Access(a)
 	if r.know != nil {
 		r.know.Access(a)
+		if !r.known {
+			a.Part = r.know.named(a.Part) // it has the same name in all runs
+		}
 	}
+	r.observer.Access(a)
 }
 
 // Decide makes the step of the stack, or the first one that is left to make.
@@ -257,22 +248,23 @@ func (r *ordering) Decide(d *sim.Decision) sim.Move {
 		continues = !r.blocks || r.block.add(*last)
 		last.invalid = !continues
 	}
-	enabled := r.enabled(d)
+	all := r.enabled(d)
+	enabled := all
 	if r.blocks {
-		enabled = r.block.restrict(enabled, r.host.Now())
+		enabled = r.block.restrict(all, r.host.Now())
 	}
 	if !continues {
 		enabled = nil
 	}
 	if r.depth < len(r.stack) {
-		if b := r.stack[r.depth]; !slices.Equal(enabled, b.enabled) {
+		if b := r.stack[r.depth]; !b.isOf(enabled) {
 			r.err = fmt.Errorf("scenario %s: %w: at step %d %v can run, earlier %v", r.scenario.Name, ErrNotDeterministic,
 				d.Step(), enabled, b.enabled)
 			return sim.Move{Stop: true}
 		} else if b.node > 0 {
 			r.graph.pass(b.node, false)
 		}
-	} else if !r.push(enabled) {
+	} else if !r.push(all, enabled) {
 		return sim.Move{Stop: true}
 	}
 	id := r.stack[r.depth].last.id
@@ -281,110 +273,15 @@ func (r *ordering) Decide(d *sim.Decision) sim.Move {
 	r.deviates = r.deviates || id != enabled[0]
 	r.happened = r.happened || id.isMishap()
 	move := r.move(d, id)
-	if r.know != nil && move.Event == "" {
+	switch {
+	case r.know == nil:
+	case move.Event != "":
+		r.know.beginEvent(d.Step())
+	default:
 		r.know.begin(d.Step(), d.Task(move.Option))
 	}
 	r.schedule.Strategy = fixed{move}
 	return r.schedule.Decide(d)
-}
-
-// push adds the state to the stack, and reports whether a step is left to make from it.
-func (r *ordering) push(enabled []stepID) bool {
-	b := &branching{enabled: enabled, commits: r.contents.next}
-	b.open, b.trailing, b.trails = r.block.isOpen(), r.block.trailing, r.block.trails
-	r.remember(b)
-	b.todo = slices.DeleteFunc(slices.Clone(enabled), func(id stepID) bool { return b.isAsleep(id) || r.isInvalid(b, id) })
-	if r.know != nil && len(enabled) > 1 {
-		r.visit(b)
-	}
-	for len(b.todo) > 0 && r.skips(b, b.todo[0]) {
-		b.todo = b.todo[1:]
-	}
-	if len(b.todo) == 0 {
-		r.leave(b)
-		return false
-	}
-	b.last.id, b.todo = b.todo[0], b.todo[1:]
-	if !r.deviates && b.last.id == enabled[0] { // shards divide the work at the first deviation
-		b.todo = slices.DeleteFunc(b.todo, func(stepID) bool { return !r.isMine() })
-	}
-	r.stack = append(r.stack, b)
-	return true
-}
-
-// visit leaves only those steps to make that were not made from the same state before.
-func (r *ordering) visit(b *branching) {
-	number := r.know.number()
-	if r.happened {
-		number = mix(number, "mishap")
-	}
-	if r.findsBarren() && !b.trailing {
-		b.processes, b.block = slices.Clone(r.know.sums), r.block.number(0)
-	}
-	if b.open && r.isCovered(b, number) {
-		b.todo, b.best = nil, requests
-		r.reach(b, number)
-		return
-	}
-	number = r.block.number(number)
-	b.number = number
-	r.reach(b, number)
-	set, visited := r.visited[number]
-	var skipped []stepID
-	if visited {
-		b.best = r.prospectOf(number)
-		before := r.sets.steps(set)
-		b.todo = slices.DeleteFunc(b.todo, func(id stepID) bool { return !slices.Contains(before, id) })
-		skipped = keep(before, b.isAsleep)
-	} else {
-		for _, s := range b.asleep {
-			skipped = append(skipped, s.id)
-		}
-	}
-	r.visited[number] = r.sets.number(skipped)
-}
-
-// isCovered reports whether all steps to make within a block were made from the same state between two
-// blocks. From there, the same steps may follow, and more: see blockOrder.allows.
-func (r *ordering) isCovered(b *branching, between uint64) bool {
-	set, visited := r.visited[between]
-	if !visited {
-		return false
-	}
-	before := r.sets.steps(set)
-	return !slices.ContainsFunc(b.todo, func(id stepID) bool { return slices.Contains(before, id) })
-}
-
-// reach adds the state to the history graph.
-func (r *ordering) reach(b *branching, number uint64) {
-	if r.start > 0 {
-		b.node = r.graph.node(mix(number, fmt.Sprint("of search ", r.mishap)))
-		r.graph.pass(b.node, true)
-	}
-}
-
-// remember sets what is known of the steps from the coming state. Those are asleep whose continuations
-// were run before: they do not depend on the last step, and were asleep or done where it was made.
-func (r *ordering) remember(b *branching) {
-	if r.depth == 0 || r.unreduced {
-		return
-	}
-	before := r.stack[r.depth-1]
-	for i, s := range slices.Concat(before.asleep, before.done, before.known) {
-		switch {
-		case s.id.task == before.last.id.task || s.uses.dependent(before.last.uses):
-		case i < len(before.asleep)+len(before.done) && !s.invalid && !r.wakes(s, before.last):
-			b.asleep = append(b.asleep, s)
-		case r.blocks && !hasStep(b.asleep, s.id):
-			b.known = append(b.known, s)
-		}
-	}
-}
-
-// isInvalid reports whether a step is known not to be part of the order.
-func (r *ordering) isInvalid(b *branching, id stepID) bool {
-	i := slices.IndexFunc(b.known, func(s step) bool { return s.id == id })
-	return i >= 0 && !r.block.allows(b.known[i])
 }
 
 // enabled returns the steps that can be made: of tasks in the default order, with a fault, and events.

@@ -16,6 +16,9 @@ var tinyWorlds = []struct{ name, text string }{
 		"user a\n  create claim c 1Gi class=\n  delete claim c\nuser b\n  create claim d 1Gi class=\n  delete claim d\n"},
 	{"a claim that a pod uses", "components: pvcprotection\n" +
 		"user a\n  create claim c 1Gi class=\n  delete claim c\nuser b\n  create pod web c on=node-1\n  delete pod web now=true\n"},
+	{"a controller that crashes", "components: pvcprotection\n" +
+		"user a\n  create claim c 1Gi class=\n  delete claim c\nuser b\n  let crash pvcprotection\n"},
+	{"a second controller", "components: pvcprotection\nuser a\n  let replicate pvcprotection\n  create claim c 1Gi class=\n"},
 }
 
 // TestOrdersLoseNothing compares three searches of all orders of events. One runs every order to its

@@ -29,7 +29,11 @@ func (w *stateCounter) Access(a sim.Access) { w.know.Access(a) }
 func (w *stateCounter) Decide(d *sim.Decision) sim.Move {
 	w.states.add(w.know.number())
 	move := w.Strategy.Decide(d)
-	if move.Event == "" && !move.Stop {
+	switch {
+	case move.Stop:
+	case move.Event != "":
+		w.know.beginEvent(d.Step())
+	default:
 		w.know.begin(d.Step(), d.Task(move.Option))
 	}
 	return move
