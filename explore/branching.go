@@ -25,22 +25,21 @@ type branching struct {
 	from      int32        // the last node from which no request was made; 0: none
 }
 
-// isOf reports whether the state is the one from which the steps can be made.
-func (b *branching) isOf(enabled []stepID) bool {
-	if slices.Equal(enabled, b.enabled) {
-		b.foreseen = false
-		return true
+// confirm says which steps can be made when a run comes to the state. It fails if there are others than before.
+func (b *branching) confirm(enabled []stepID) error {
+	same := slices.Equal(enabled, b.enabled)
+	if b.foreseen && len(enabled) == len(b.enabled) {
+		same = !slices.ContainsFunc(enabled, func(id stepID) bool { return !slices.Contains(b.enabled, id) }) // in any order
 	}
-	if !b.foreseen || len(enabled) != len(b.enabled) {
-		return false
+	switch {
+	case same:
+		b.enabled, b.foreseen = enabled, false
+		return nil
+	case b.foreseen:
+		return fmt.Errorf("%v can run, but %v could earlier, when each process remembered the same: one of them does not say all "+
+			"that it remembers (sim.Process.Remembers)", enabled, b.enabled)
 	}
-	for _, id := range enabled { // in another order
-		if !slices.Contains(b.enabled, id) {
-			return false
-		}
-	}
-	b.enabled, b.foreseen = enabled, false
-	return true
+	return fmt.Errorf("%w: %v can run, earlier %v", ErrNotDeterministic, enabled, b.enabled)
 }
 
 func (b *branching) isAsleep(id stepID) bool { return hasStep(b.asleep, id) }

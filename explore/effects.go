@@ -11,8 +11,8 @@ type effects map[uint64]effect
 // An effect is what a local step does.
 type effect struct {
 	uses footprint
-	own  []stepID // the steps of the process that can be made then
-	then processSum
+	own  []stepID   // the steps of the process that can be made after it
+	then processSum // what the process knows after it
 }
 
 // usesEffects reports whether local steps are made in blocks, and not shared by shards, which divide the

@@ -2,11 +2,20 @@ package explore
 
 import (
 	"cmp"
+	"context"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore/scenario"
 	"github.com/volsim/volsim/internal/testcheck"
+	"github.com/volsim/volsim/sim"
 )
 
 // TestEffectsFollowFromWhatAProcessKnows makes each local step from each state, and compares its effect with
@@ -62,4 +71,56 @@ func sortedSteps(steps []stepID) []stepID {
 	return slices.SortedFunc(slices.Values(steps), func(a, b stepID) int {
 		return cmp.Or(cmp.Compare(a.task, b.task), a.which-b.which, cmp.Compare(a.fault, b.fault))
 	})
+}
+
+// counter makes a request each second time that the ConfigMap m has changed. It says that it remembers nothing.
+func counter() cluster.Component {
+	return cluster.Component{Name: "counter", Start: func(p cluster.ComponentContext) error {
+		informer := p.Informers.Core().V1().ConfigMaps()
+		p.Process.GateWorkers(informer.Informer().HasSynced)
+		changes := sim.NewQueue[string](p.Process, sim.QueueConfig{Name: "count"})
+		p.Process.HandlersEnqueue()
+		p.Process.Remembers(nil)
+		n := 0
+		changes.Work(func(ctx context.Context, _ string) (err error) {
+			if n++; n%2 == 0 {
+				_, err = p.Client.CoreV1().ConfigMaps("default").Get(ctx, "m", metav1.GetOptions{})
+			}
+			return err
+		})
+		_, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+			UpdateFunc: func(any, any) { changes.Add("m") },
+		})
+		return err
+	}}
+}
+
+// TestIncompleteMemoryIsReported searches all orders of events of a component that remembers more than it says.
+func TestIncompleteMemoryIsReported(t *testing.T) {
+	testcheck.Stepped(t)
+	toggle := func(ctx context.Context, c *cluster.Cluster) error {
+		maps := c.Client().CoreV1().ConfigMaps("default")
+		m, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m"}}, metav1.CreateOptions{})
+		for i := range 4 {
+			if err != nil {
+				return err
+			}
+			m.Data = map[string]string{"a": strconv.Itoa(i % 2)}
+			m, err = maps.Update(ctx, m, metav1.UpdateOptions{})
+		}
+		return err
+	}
+	s := &scenario.Scenario{
+		Name: "counter", Components: []string{}, Extra: []cluster.Component{counter()}, Rules: []string{}, OutcomesDiffer: true,
+		Users: []scenario.User{{Name: "alice", Script: toggle}},
+	}
+	e, err := newSearch(t.Context(), s, Config{Strategy: Exhaustive})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := newOrders(e, noMishap)
+	o.blocks = true // a script looks into no cache
+	if err := o.all(); err == nil || !strings.Contains(err.Error(), "does not say all that it remembers (sim.Process.Remembers)") {
+		t.Errorf("%d schedules, %v", e.report.Schedules, err)
+	}
 }

@@ -75,6 +75,14 @@ type stepID struct {
 	event   string
 }
 
+// String returns the task, and what happens to its call, or the event.
+func (s stepID) String() string {
+	if s.fault != "" {
+		return s.task + " with " + s.fault
+	}
+	return s.task + s.event
+}
+
 // isMishap reports whether the step is an event, or its call fails.
 func (s stepID) isMishap() bool { return s.fault+s.event != "" }
 
@@ -257,11 +265,12 @@ func (r *ordering) Decide(d *sim.Decision) sim.Move {
 		enabled = nil
 	}
 	if r.depth < len(r.stack) {
-		if b := r.stack[r.depth]; !b.isOf(enabled) {
-			r.err = fmt.Errorf("scenario %s: %w: at step %d %v can run, earlier %v", r.scenario.Name, ErrNotDeterministic,
-				d.Step(), enabled, b.enabled)
+		b := r.stack[r.depth]
+		if err := b.confirm(enabled); err != nil {
+			r.err = fmt.Errorf("scenario %s: at step %d: %w", r.scenario.Name, d.Step(), err)
 			return sim.Move{Stop: true}
-		} else if b.node > 0 {
+		}
+		if b.node > 0 {
 			r.graph.pass(b.node, false)
 		}
 	} else if !r.push(all, enabled) {
