@@ -322,8 +322,14 @@ func (k *knowledge) event(r trace.Record) {
 	case crashEvent:
 		process, delay, _ := strings.Cut(r.Object, " with ")
 		resource, delay, _ := strings.Cut(delay, " ")
-		if cache := k.caches[process+"/cache "+resource]; cache != nil {
-			cache.delay = delay
+		for _, cache := range k.caches {
+			switch {
+			case cache.process != process:
+			case cache.resource == resource:
+				cache.delay = delay
+			default:
+				cache.delay = ""
+			}
 		}
 	default:
 		k.devices = finish(k.devices*31 + mix(mix(0, r.Verb), r.Object))
