@@ -7,17 +7,17 @@ import (
 
 // A branching is a state in which steps can be made.
 type branching struct {
-	all      []stepID // the steps that can be made
-	enabled  []stepID // those of them that are part of the order, in the default order
-	block    blockOrder
-	happened bool     // the mishap
-	foreseen bool     // no run has come to the state
-	commits  int      // number of writes before; see contents
-	last     step     // that was made last from here
-	todo     []stepID // to make from here, besides those done
-	done     []step   // that were made from here
-	asleep   []step   // whose continuations were run from an earlier state
-	known    []step   // others that were made from an earlier state, and use the same from here
+	all       []stepID // the steps that can be made
+	enabled   []stepID // those of them that are part of the order, in the default order
+	block     blockOrder
+	happened  bool     // the mishap
+	predicted bool     // no run has come to the state
+	commits   int      // number of writes before; see contents
+	last      step     // that was made last from here
+	todo      []stepID // to make from here, besides those done
+	done      []step   // that were made from here
+	asleep    []step   // whose continuations were run from an earlier state
+	known     []step   // others that were made from an earlier state, and use the same from here
 
 	number    uint64       // of the state; 0: it has none
 	processes []processSum // if it has a number
@@ -28,14 +28,14 @@ type branching struct {
 // confirm says which steps can be made when a run comes to the state. It fails if there are others than before.
 func (b *branching) confirm(enabled []stepID) error {
 	same := slices.Equal(enabled, b.enabled)
-	if b.foreseen && len(enabled) == len(b.enabled) {
+	if b.predicted && len(enabled) == len(b.enabled) {
 		same = !slices.ContainsFunc(enabled, func(id stepID) bool { return !slices.Contains(b.enabled, id) }) // in any order
 	}
 	switch {
 	case same:
-		b.enabled, b.foreseen = enabled, false
+		b.enabled, b.predicted = enabled, false
 		return nil
-	case b.foreseen:
+	case b.predicted:
 		return fmt.Errorf("%v can run, but %v could earlier, when each process remembered the same: one of them does not say all "+
 			"that it remembers (sim.Process.Remembers)", enabled, b.enabled)
 	}

@@ -4,7 +4,7 @@ import "slices"
 
 // effects are the effects of local steps, by what their process knows and by step. Which local steps can be
 // made, and what they do, follows from what the process knows, and from nothing outside. So the search makes
-// such a step in a run only once. From any other state in which the process knows the same it foresees the next
+// such a step in a run only once. From any other state in which the process knows the same it predicts the next
 // state, until a step follows that is not local or not known.
 type effects map[uint64]effect
 
@@ -52,8 +52,8 @@ func (r *ordering) keep(key uint64, before, b *branching) {
 	r.effects[key] = made
 }
 
-// foresee returns the state after the last step from a state. nil: it is not known.
-func (o *orders) foresee(b *branching) *branching {
+// predict returns the state after the last step from a state. nil: it is not known.
+func (o *orders) predict(b *branching) *branching {
 	if !o.usesEffects() || o.compare != nil || !b.last.id.mayBeLocal() || o.start > 0 && b.from == 0 {
 		return nil
 	}
@@ -68,7 +68,7 @@ func (o *orders) foresee(b *branching) *branching {
 		return nil // time passes
 	}
 	b.last.uses, b.last.local = e.uses, true
-	next := &branching{all: all, block: b.block.clone(), happened: b.happened, foreseen: true, commits: b.commits, from: b.from}
+	next := &branching{all: all, block: b.block.clone(), happened: b.happened, predicted: true, commits: b.commits, from: b.from}
 	next.block.add(b.last)
 	next.enabled = next.block.restrict(slices.Clone(all), b.block.now)
 	next.processes = slices.Clone(b.processes)

@@ -170,7 +170,7 @@ func (o *orders) backtrack() bool {
 				continue
 			}
 		}
-		next := o.foresee(b)
+		next := o.predict(b)
 		if next == nil {
 			return true
 		}
