@@ -87,14 +87,14 @@ test-versions:
 # MAPPED are the packages whose tests require device-mapper, GUESTS those whose tests start guests themselves. Programs with
 # the race detector do not run in a guest. Each LVM command takes 0.2 s there, so the tests run in short mode, without those
 # that do not use device-mapper. Two guests run concurrently, with all other tests: a package that takes four minutes alone may
-# take twenty there.
+# take half an hour there.
 MAPPED = ./internal/lvm2 ./plugins/lvm ./internal/lvm2/faults ./internal/dm
 GUESTS = ./internal/guest/... ./internal/lvm2/faults ./plugins/nfs
 
 test-dm: packages
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && $(GO) build -o "$$folder/umlexec" ./cmd/umlexec && \
 	if where=$$("$$folder/umlexec" -native -which); then \
-		echo "tests that require device-mapper, $$where:"; $(GOTEST) -short -timeout 45m -exec "$$folder/umlexec -native" $(MAPPED); \
+		echo "tests that require device-mapper, $$where:"; $(GOTEST) -short -timeout 75m -exec "$$folder/umlexec -native" $(MAPPED); \
 	else echo "skipped: tests that require device-mapper would run $$where"; fi && \
 	echo "tests that start guests themselves:" && $(GOTEST) $(GUESTS)
 
