@@ -64,7 +64,11 @@ func TestEffectsFollowFromWhatAProcessKnows(t *testing.T) {
 // memoryOf returns what a step uses of the memory of its process. A delivery also reads a version of an
 // object, of which two with one content may be taken for each other: nothing else uses either from then on.
 func (o *orders) memoryOf(e effect) footprint {
-	return slices.DeleteFunc(slices.Clone(e.uses), func(u use) bool { return o.parts.processes[u.part] == "" })
+	outside := map[uint32]bool{}
+	for p, n := range o.parts.numbers {
+		outside[n] = p.process == ""
+	}
+	return slices.DeleteFunc(slices.Clone(e.uses), func(u use) bool { return outside[u.part] })
 }
 
 func sortedSteps(steps []stepID) []stepID {

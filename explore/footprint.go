@@ -59,10 +59,7 @@ func (f footprint) add(u use) footprint {
 }
 
 // parts numbers the parts of a world, the same in all runs of a search.
-type parts struct {
-	numbers   map[part]uint32
-	processes []string // by number
-}
+type parts struct{ numbers map[part]uint32 }
 
 // A part is named by the process whose memory it is, "" for none, and a name.
 type part struct{ process, name string }
@@ -74,7 +71,6 @@ func (p *parts) number(of part) uint32 {
 	if !known {
 		n = uint32(len(p.numbers))
 		p.numbers[of] = n
-		p.processes = append(p.processes, of.process)
 	}
 	return n
 }
@@ -210,15 +206,4 @@ func (o *observer) request(verb, resource, object string) {
 	if verb != "get" && verb != "list" && resource != resourceEvents {
 		o.use("", partWorld, sim.AccessRead) // what its admission reads
 	}
-}
-
-// hash returns a number for what a footprint uses of the memory of a process.
-func (p *parts) hash(uses footprint, process string) uint64 {
-	n := uint64(0)
-	for _, u := range uses {
-		if p.processes[u.part] == process {
-			n = finish(n*31 + uint64(u.part)<<8 + uint64(u.kind))
-		}
-	}
-	return n
 }
