@@ -11,6 +11,7 @@ type branching struct {
 	enabled   []stepID // those of them that are part of the order, in the default order
 	block     blockOrder
 	happened  bool     // the mishap
+	renewed   bool     // a process may have begun again: other runs may number its tasks otherwise
 	predicted bool     // no run has come to the state
 	commits   int      // number of writes before; see contents
 	last      step     // that was made last from here
@@ -53,6 +54,7 @@ func (b *branching) isInvalid(id stepID) bool {
 // push adds the state of the run to the stack, and reports whether a step is left to make from it.
 func (r *ordering) push(all, enabled []stepID) bool {
 	b := &branching{all: all, enabled: enabled, block: r.block.clone(), commits: r.contents.next, happened: r.happened}
+	b.renewed = r.know != nil && r.know.renewed
 	before, key := r.newEffect(b)
 	if r.know != nil && (len(enabled) > 1 || before != nil) {
 		b.number = r.know.number()

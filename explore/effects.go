@@ -26,7 +26,7 @@ func (r *ordering) newEffect(b *branching) (before *branching, key uint64) {
 		return nil, 0
 	}
 	before = r.stack[r.depth-1]
-	if !before.last.isLocal() || !before.last.id.mayBeLocal() || !before.block.now.Equal(b.block.now) {
+	if b.renewed || !before.last.isLocal() || !before.last.id.mayBeLocal() || !before.block.now.Equal(b.block.now) {
 		return nil, 0
 	}
 	key, ok := before.effectKey(before.last.id)
@@ -54,7 +54,7 @@ func (r *ordering) keep(key uint64, before, b *branching) {
 
 // predict returns the state after the last step from a state. nil: it is not known.
 func (o *orders) predict(b *branching) *branching {
-	if !o.usesEffects() || o.compare != nil || !b.last.id.mayBeLocal() || o.start > 0 && b.from == 0 {
+	if !o.usesEffects() || o.compare != nil || b.renewed || !b.last.id.mayBeLocal() || o.start > 0 && b.from == 0 {
 		return nil
 	}
 	key, ok := b.effectKey(b.last.id)

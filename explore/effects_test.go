@@ -53,7 +53,7 @@ func TestEffectsFollowFromWhatAProcessKnows(t *testing.T) {
 					t.Fatal(err, e.report.Failure)
 				}
 				t.Logf("%d schedules, %d effects, %d compared", e.report.Schedules, len(o.effects), compared)
-				if compared == 0 {
+				if compared == 0 && kind == noMishap && !strings.Contains(tt.text, "let ") { // effects are not used after an event
 					t.Error("no effects are compared")
 				}
 			}

@@ -54,6 +54,7 @@ type knowledge struct {
 	process string
 	enqueue bool // the step is a delivery whose handlers only enqueue
 	events  bool // the last step had an event of the world, such as a crash
+	renewed bool // there was one in the run, so a process may have begun again
 
 	sums []processSum // of the last number
 }
@@ -316,7 +317,7 @@ func (k *knowledge) record(r trace.Record) {
 // event notes an event of the world. What it does to processes is part of the state, except how old their
 // first lists will be.
 func (k *knowledge) event(r trace.Record) {
-	k.events = true
+	k.events, k.renewed = true, true
 	switch r.Verb {
 	case "stop", "start", "replicate", "retire":
 	case crashEvent:
