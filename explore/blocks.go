@@ -77,7 +77,7 @@ func (b *blockOrder) restrict(all []stepID, now time.Time) []stepID {
 		return keep(all, func(id stepID) bool { return id.task == first.task && id.which == first.which })
 	}
 	if b.process != "" {
-		if own := keep(all, func(id stepID) bool { return id.event == "" && id.process == b.process }); len(own) > 0 {
+		if own := stepsOf(all, b.process); len(own) > 0 {
 			slices.SortStableFunc(own, compareUse)
 			return own
 		}

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/volsim/volsim/cluster"
-	"github.com/volsim/volsim/explore/scenario"
 	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/sim/trace"
 )
@@ -42,20 +41,10 @@ func TestBlocksLoseNothing(t *testing.T) {
 			var schedules, states [2]int
 			for i, reduced := range []bool{false, true} {
 				seen[i] = map[uint64]string{}
-				s, err := scenario.Parse(tt.name, "ends: differ\n"+tt.text)
-				if err != nil {
-					t.Fatal(err)
-				}
-				e, err := newSearch(t.Context(), s, Config{
+				e := beginSearch(t, tt.name, "ends: differ\n"+tt.text, Config{
 					Strategy: Exhaustive, Count: 1_000_000, Restarts: tt.restarts,
 					Watch: func(c *cluster.Cluster) { watchRequests(c, seen[i]) },
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := e.runDefault(); err != nil {
-					t.Fatal(err)
-				}
 				kinds := []mishap{noMishap}
 				if tt.restarts {
 					kinds = append(kinds, faultOrCrash)

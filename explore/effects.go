@@ -3,8 +3,8 @@ package explore
 import "slices"
 
 // effects are the effects of local steps, by what their process knows and by step. Which local steps can be
-// made, and what they do, follows from what the process knows, and from nothing outside. So the search makes
-// such a step in a run only once. From any other state in which the process knows the same it predicts the next
+// made, and what they do, follows from what the process knows, and from nothing outside. So the search runs
+// such a step only once. From any other state in which the process knows the same it predicts the next
 // state, until a step follows that is not local or not known.
 type effects map[uint64]effect
 
@@ -92,10 +92,6 @@ func (b *branching) effectKey(id stepID) (key uint64, ok bool) {
 		key++
 	}
 	return mix(finish(key), id.task), true
-}
-
-func indexOfProcess(sums []processSum, process string) int {
-	return slices.IndexFunc(sums, func(s processSum) bool { return s.process == process })
 }
 
 // stepsOf returns the steps of a process.

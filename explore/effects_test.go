@@ -25,17 +25,7 @@ func TestEffectsFollowFromWhatAProcessKnows(t *testing.T) {
 	for _, tt := range blockWorlds {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s, err := scenario.Parse(tt.name, "ends: differ\n"+tt.text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			e, err := newSearch(t.Context(), s, Config{Strategy: Exhaustive, Count: 100_000, Restarts: tt.restarts})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := e.runDefault(); err != nil {
-				t.Fatal(err)
-			}
+			e := beginSearch(t, tt.name, "ends: differ\n"+tt.text, Config{Strategy: Exhaustive, Count: 100_000, Restarts: tt.restarts})
 			kinds := []mishap{noMishap}
 			if tt.restarts {
 				kinds = append(kinds, faultOrCrash)

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/volsim/volsim/explore/scenario"
 	"github.com/volsim/volsim/internal/testcheck"
 )
 
@@ -32,21 +31,11 @@ func TestHistoriesOfACompleteSearch(t *testing.T) {
 	for _, tt := range historyWorlds {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s, err := scenario.Parse(tt.name, "ends: differ\n"+tt.text)
-			if err != nil {
-				t.Fatal(err)
-			}
 			begin := func() *search {
-				e, err := newSearch(t.Context(), s, Config{Strategy: Exhaustive, Count: 100_000})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := e.runDefault(); err != nil {
-					t.Fatal(err)
-				}
-				return e
+				return beginSearch(t, tt.name, "ends: differ\n"+tt.text, Config{Strategy: Exhaustive, Count: 100_000})
 			}
 			all := begin()
+			var err error
 			if tt.blocks {
 				err = (&orders{search: all, parts: newParts(), blocks: true}).all()
 			} else {
@@ -65,7 +54,7 @@ func TestHistoriesOfACompleteSearch(t *testing.T) {
 			if e.report.Histories != all.report.Histories {
 				t.Errorf("%d histories, want %d", e.report.Histories, all.report.Histories)
 			}
-			shared, err := Search(t.Context(), s, Config{Strategy: Exhaustive, Jobs: 2})
+			shared, err := Search(t.Context(), e.scenario, Config{Strategy: Exhaustive, Jobs: 2})
 			if err != nil || shared.Complete == "" || shared.Histories != all.report.Histories {
 				t.Errorf("two jobs: %q, %d histories, error %v; want %d", shared.Complete, shared.Histories, err, all.report.Histories)
 			}

@@ -475,11 +475,15 @@ type processSum struct {
 
 // addSum adds to what a process knows.
 func (k *knowledge) addSum(process string, n uint64) *processSum {
-	i := slices.IndexFunc(k.sums, func(s processSum) bool { return s.process == process })
+	i := indexOfProcess(k.sums, process)
 	if i < 0 {
 		i = len(k.sums)
 		k.sums = append(k.sums, processSum{process: process})
 	}
 	k.sums[i].sum += n
 	return &k.sums[i]
+}
+
+func indexOfProcess(sums []processSum, process string) int {
+	return slices.IndexFunc(sums, func(s processSum) bool { return s.process == process })
 }

@@ -29,18 +29,7 @@ func TestOrdersLoseNothing(t *testing.T) {
 	for _, tt := range tinyWorlds {
 		t.Run(tt.name, func(t *testing.T) {
 			begin := func() *search {
-				s, err := scenario.Parse(tt.name, tt.text)
-				if err != nil {
-					t.Fatal(err)
-				}
-				e, err := newSearch(t.Context(), s, Config{Strategy: Exhaustive, Count: 200_000})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := e.runDefault(); err != nil {
-					t.Fatal(err)
-				}
-				return e
+				return beginSearch(t, tt.name, tt.text, Config{Strategy: Exhaustive, Count: 200_000})
 			}
 			blind, states := begin(), map[uint64]int{}
 			if err := blind.exhaust(0, states, true); err != nil {
@@ -68,3 +57,20 @@ func TestOrdersLoseNothing(t *testing.T) {
 }
 
 func sortedKeys[V any](m map[uint64]V) []uint64 { return slices.Sorted(maps.Keys(m)) }
+
+// beginSearch returns the search of a world that has run its default order.
+func beginSearch(t *testing.T, name, text string, cfg Config) *search {
+	t.Helper()
+	s, err := scenario.Parse(name, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := newSearch(t.Context(), s, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.runDefault(); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}

@@ -107,15 +107,7 @@ func TestSidecarRoles(t *testing.T) {
 		if module == "k8s.io/kubernetes" {
 			in = "."
 		}
-		answer, err := exec.Command("go", "mod", "download", "-C", in, "-json", module).Output() // list knows no directory before
-		if err != nil {
-			t.Fatal(err)
-		}
-		var downloaded struct{ Dir string }
-		if err := json.Unmarshal(answer, &downloaded); err != nil {
-			t.Fatal(err)
-		}
-		text, err := os.ReadFile(filepath.Join(downloaded.Dir, file))
+		text, err := os.ReadFile(filepath.Join(moduleDir(t, in, module), file))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,4 +149,19 @@ func move(value any) {
 			move(of)
 		}
 	}
+}
+
+// moduleDir returns the directory of a module that the module in a folder requires. It downloads it: go list
+// names no directory of a module that nothing has downloaded.
+func moduleDir(t testing.TB, in, module string) string {
+	t.Helper()
+	answer, err := exec.Command("go", "mod", "download", "-C", in, "-json", module).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var downloaded struct{ Dir string }
+	if err := json.Unmarshal(answer, &downloaded); err != nil {
+		t.Fatal(err)
+	}
+	return downloaded.Dir
 }

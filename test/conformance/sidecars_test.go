@@ -179,12 +179,8 @@ func (w *sidecarWorld) setUp() {
 // setUpSnapshots creates the custom resources of snapshots and their class.
 func (w *sidecarWorld) setUpSnapshots() {
 	w.t.Helper()
-	module, err := exec.Command("go", "list", "-C", "sidecars", "-m", "-f", "{{.Dir}}",
-		"github.com/kubernetes-csi/external-snapshotter/client/v8").Output()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(module)), "config", "crd", "*.storage.k8s.io_*.yaml"))
+	module := moduleDir(w.t, "sidecars", "github.com/kubernetes-csi/external-snapshotter/client/v8")
+	files, err := filepath.Glob(filepath.Join(module, "config", "crd", "*.storage.k8s.io_*.yaml"))
 	if err != nil || len(files) != 6 {
 		w.t.Fatalf("snapshot definitions: %v, %v", files, err)
 	}
