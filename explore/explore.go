@@ -150,7 +150,8 @@ var errEnough = errors.New("enough")
 // Search runs schedules of a scenario until one fails, all have been run, or the bound is reached.
 // If the scenario selects no components, at most a quarter of the schedules are those of a smaller
 // world, which has the components that act in the default order. The whole world is searched
-// afterwards. The scenario of a failure that is found in the smaller world selects its components.
+// afterwards. The scenario of a failure that is found in the smaller world selects its components,
+// unless it violates a rule at rest: then its schedule is one of the whole world.
 // The error is for an invalid scenario or config, with an empty report, a world that is not
 // deterministic, and a cancelled context. The report is valid even with an error.
 func Search(ctx context.Context, s *scenario.Scenario, cfg Config) (Report, error) {
@@ -205,6 +206,7 @@ type search struct {
 	pool         *sim.Pool     // shared by all runs
 	badFaultSpec error         // one of the fault specs can never apply
 	smaller      bool          // of the smaller world; see searchSmaller
+	whole        *search       // nil: this world is the whole one
 	earlier      int           // schedules that were run in the whole world before
 	shrinking    bool          // part of the shrinking of another search's result
 	stepsMax     int           // bound on the steps of all runs; 0: none
@@ -409,7 +411,7 @@ func (e *search) judge(r *scenario.Result) {
 // failed reports whether a run violated the rule that the search is for.
 func (e *search) failed(r *scenario.Result) bool {
 	return r.Failure != nil && (e.cfg.Rule == "" || e.cfg.Rule == scenario.RuleID(r.Failure)) &&
-		(!e.smaller || isSound(r.Failure))
+		(e.whole == nil || isSound(r.Failure) || isAtRest(r.Failure) && e.defaultRun != nil && !e.shrinking)
 }
 
 // try runs a schedule and ends the search if it fails.

@@ -21,6 +21,9 @@ const (
 // shrinks it and ends the search. With Config.KeepGoing the search goes on, and further schedules
 // that violate the same rule are only counted.
 func (e *search) found(schedule sim.Schedule, r *scenario.Result) error {
+	if e.whole != nil && !isSound(r.Failure) {
+		return e.tryWhole(schedule)
+	}
 	rule := scenario.RuleID(r.Failure)
 	if e.shrinking {
 		e.report.Failure = &Failure{Scenario: e.scenario.WithSchedule(schedule, rule), Result: r}
@@ -52,7 +55,7 @@ func (e *search) found(schedule sim.Schedule, r *scenario.Result) error {
 		Scenario: e.scenario.WithSchedule(k.best, rule), Result: k.result,
 		Schedules: e.number(), ShrinkRuns: k.runs, ShrinkStopped: k.stopped, Times: 1,
 	}
-	if e.smaller {
+	if e.whole != nil {
 		f.World = smallerWorld(e.scenario.Components)
 	}
 	e.noteFailure(f)
@@ -170,7 +173,7 @@ func (k *shrinker) fails(schedule sim.Schedule) (bool, error) {
 	if r != nil {
 		k.steps += r.Steps
 	}
-	if err != nil || r.Failure == nil || scenario.RuleID(r.Failure) != k.rule || k.smaller && !isSound(r.Failure) {
+	if err != nil || r.Failure == nil || scenario.RuleID(r.Failure) != k.rule || k.whole != nil && !isSound(r.Failure) {
 		return false, err
 	}
 	k.best, k.result = plan.Applied(), r

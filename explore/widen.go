@@ -9,6 +9,7 @@ import (
 
 	"github.com/volsim/volsim/explore/scenario"
 	"github.com/volsim/volsim/invariant"
+	"github.com/volsim/volsim/sim"
 	"github.com/volsim/volsim/sim/trace"
 )
 
@@ -20,7 +21,8 @@ const smallShare = 4
 // whole one is searched: its schedules are shorter and fewer. It does so if the scenario selects no
 // components, and if the default order of both worlds is the same for those that take part. A
 // component that is absent is one that never runs again, so what violates a rule there violates it in
-// the whole world, too. What is pending at rest may be due to the absence, and does not count. The
+// the whole world, too. What violates a rule at rest may be due to the absence, so it counts if it also
+// does when the others take part after all: see tryWhole. What is pending at rest does not count. The
 // statement of completeness is about the whole world.
 func (e *search) searchSmaller(strategy Strategy) error {
 	if e.scenario.Components != nil || e.cfg.KeepGoing || e.states != nil || e.smaller {
@@ -30,7 +32,8 @@ func (e *search) searchSmaller(strategy Strategy) error {
 	s := *e.scenario
 	s.Components = components
 	small := *e
-	small.scenario, small.smaller, small.report, small.considered, small.histories = &s, true, Report{}, 0, newHistories()
+	small.scenario, small.smaller, small.whole = &s, true, e
+	small.report, small.considered, small.histories = Report{}, 0, newHistories()
 	small.elsewhere, small.coverage, small.corpus = 0, nil, nil
 	small.defaultRun, small.calls, small.choiceSteps = nil, nil, nil
 	small.cfg.Count = (e.cfg.Count - e.counted()) / smallShare
@@ -85,11 +88,92 @@ func (e *search) writes(r *scenario.Result) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
+// tryWhole runs a schedule of the smaller world in the whole one: the components of the smaller world make
+// the same steps, and the others make theirs afterwards, or before if nothing else can go on. It ends the
+// search if that fails, too.
+func (e *search) tryWhole(schedule sim.Schedule) error {
+	made := &madeMoves{strategy: sim.NewReplayStrategy(schedule), processes: map[string]bool{}}
+	if _, err := e.runUncounted(made); err != nil {
+		return err
+	}
+	small := *e
+	e.scenario, e.defaultRun, e.whole = e.whole.scenario, e.whole.defaultRun, nil
+	defer func() { e.scenario, e.defaultRun, e.whole = small.scenario, small.defaultRun, small.whole }()
+	recording := &sim.RecordingStrategy{Strategy: &sameMoves{madeMoves: made}}
+	r, err := e.runUncounted(recording)
+	if err == nil && e.failed(r) {
+		err = e.found(recording.Schedule, r)
+	}
+	return err
+}
+
+// madeMoves is a Strategy that notes the moves of another one.
+type madeMoves struct {
+	strategy  sim.Strategy
+	moves     []madeMove
+	processes map[string]bool // that could run
+}
+
+type madeMove struct {
+	task  string // without its number
+	fault sim.Fault
+	event string
+}
+
+// Decide returns the move of the other strategy.
+func (m *madeMoves) Decide(d *sim.Decision) sim.Move {
+	for i := range d.Len() {
+		m.processes[d.Task(i).Process()] = true
+	}
+	move := m.strategy.Decide(d)
+	m.moves = append(m.moves, madeMove{trace.TrimTaskNumber(d.Task(move.Option).Name()), move.Fault, move.Event})
+	return move
+}
+
+// sameMoves is a Strategy that makes the same moves in a world with more processes. The others run when the
+// next move cannot be made, and at the end.
+type sameMoves struct {
+	*madeMoves
+	next int
+}
+
+// Decide returns the next move, or one of another process, or else the default.
+func (m *sameMoves) Decide(d *sim.Decision) sim.Move {
+	if m.next == len(m.moves) {
+		return sim.Move{}
+	}
+	next := m.moves[m.next]
+	if next.event != "" && slices.Contains(d.Events(), next.event) {
+		m.next++
+		return sim.Move{Event: next.event}
+	}
+	other := -1
+	for i := range d.Len() {
+		switch t := d.Task(i); {
+		case next.event == "" && trace.TrimTaskNumber(t.Name()) == next.task:
+			m.next++
+			return sim.Move{Option: i, Fault: next.fault}
+		case other < 0 && !m.processes[t.Process()]:
+			other = i
+		}
+	}
+	if other < 0 { // the two worlds differ
+		m.next, other = len(m.moves), 0
+	}
+	return sim.Move{Option: other}
+}
+
 // isSound reports whether a failure in a smaller world is one of the whole world.
 func isSound(failure error) bool {
 	var violation *invariant.Violation
 	var panicked *scenario.Panic
 	return errors.As(failure, &violation) && !violation.AtRest || errors.As(failure, &panicked)
+}
+
+// isAtRest reports whether a failure violates a rule at rest.
+func isAtRest(failure error) bool {
+	var violation *invariant.Violation
+	return errors.As(failure, &violation) && violation.AtRest
 }
 
 // smallerWorld describes the world of a failure that was found in the smaller one.

@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/explore"
@@ -117,5 +119,85 @@ func TestSmallerWorldHasNoFailuresAtRest(t *testing.T) {
 	}
 	if deletions == 0 {
 		t.Error("no schedule deletes the claim")
+	}
+}
+
+// noter is an operator that notes the UID of each claim in a ConfigMap. It remembers by name that it did, so it
+// keeps the note of a claim if it learns of its deletion only after its name is used again.
+func noter() cluster.Component {
+	return cluster.Reconciler(cluster.ReconcilerConfig{
+		Name: "noter", For: "persistentvolumeclaims",
+		Build: func(p cluster.ComponentContext) (cluster.Reconcile, error) {
+			noted := map[string]bool{}
+			return func(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+				notes := p.Client.CoreV1().ConfigMaps(key.Namespace)
+				claim, err := p.Client.CoreV1().PersistentVolumeClaims(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+				if apierrors.IsNotFound(err) {
+					delete(noted, key.Name)
+					return 0, notFoundIsFine(notes.Delete(ctx, key.Name, metav1.DeleteOptions{}))
+				}
+				if err != nil || noted[key.Name] {
+					return 0, err
+				}
+				note := &corev1.ConfigMap{Data: map[string]string{"uid": string(claim.UID)}}
+				note.Name = key.Name
+				_, err = notes.Create(ctx, note, metav1.CreateOptions{})
+				noted[key.Name] = err == nil
+				return 0, err
+			}, nil
+		},
+	})
+}
+
+func notFoundIsFine(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// A rule that is violated at rest in the smaller world is also checked in the whole one, in which the failure has its
+// schedule.
+func TestSmallerWorldShowsWhatIsWrongAtRest(t *testing.T) {
+	testcheck.Stepped(t)
+	t.Parallel()
+	s, err := scenario.Parse("noted", `user alice
+  create volume disk 1Gi
+  create claim data 1Gi class=
+  wait claim data Bound
+  delete claim data
+  wait claim data gone
+  create claim data 1Gi class=
+`)
+	testcheck.NoError(t, err)
+	s.OutcomesDiffer, s.Extra = true, []cluster.Component{noter()}
+	s.OwnRules = []invariant.Rule{{ID: "noted", Forbids: "a note of a claim that is gone", Begin: func(w invariant.World) invariant.Checks {
+		return invariant.Checks{AtRest: func() error {
+			for _, note := range w.API.List("configmaps") {
+				uid := note.(*corev1.ConfigMap).Data["uid"]
+				for _, claim := range w.API.List("persistentvolumeclaims") {
+					if claim.GetName() == note.GetName() && string(claim.GetUID()) != uid {
+						return errors.New("configmap default/" + note.GetName())
+					}
+				}
+			}
+			return nil
+		}}
+	}}}
+	one, err := explore.Search(t.Context(), s, explore.Config{Rule: "noted"})
+	testcheck.NoError(t, err)
+	f := one.Failure
+	if f == nil || f.Schedules > 20 {
+		t.Fatalf("%v in %+v", f, one)
+	}
+	if f.Scenario.Components != nil || f.World != "" || len(f.Scenario.Schedule) > 3 {
+		t.Errorf("%s\n%s", f.Found(), f.Scenario)
+	}
+	read, err := scenario.Parse("again", f.Scenario.String())
+	testcheck.NoError(t, err)
+	r, err := explore.Replay(t.Context(), read.WithGo(f.Scenario))
+	testcheck.NoError(t, err)
+	if r.Mismatch != "" || scenario.RuleID(r.Failure) != "noted" {
+		t.Errorf("replayed: %v, %s", r.Failure, r.Mismatch)
 	}
 }

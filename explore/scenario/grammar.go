@@ -99,6 +99,31 @@ func parseAct(text string) (Act, error) {
 	return a, a.check(g)
 }
 
+// phases are those of the kinds of objects that have a word of their own.
+var phases = map[string][]string{
+	"claim":  {"Pending", "Bound", "Lost"},
+	"volume": {"Pending", "Available", "Bound", "Released", "Failed"},
+	"pod":    {"Pending", "Running", "Succeeded", "Failed", "Unknown"},
+}
+
+// checkPhase returns an error if no object of the kind is ever as a word of a wait requires.
+func (a Act) checkPhase(word string) error {
+	known, checked := phases[a.kind]
+	if !checked || word == "gone" || word == "exists" {
+		return nil
+	}
+	for _, phase := range strings.Split(word, "|") {
+		if slices.Contains(known, phase) {
+			continue
+		}
+		if _, err := resource.ParseQuantity(word); err == nil && a.kind == "claim" {
+			return nil
+		}
+		return fmt.Errorf("phase %q of a %s: want one of %s, or exists or gone", phase, a.kind, strings.Join(known, ", "))
+	}
+	return nil
+}
+
 // formOf returns the verb with the kind, if it has one, and the words that follow.
 func formOf(words []string) (form string, rest []string, err error) {
 	verb := words[0]
@@ -151,6 +176,10 @@ func (a Act) withFields(text string, g grammar, form string) (Act, error) {
 		switch {
 		case !is && (word == "gone" || word == "exists") && len(words) > 1:
 			return a, fmt.Errorf("%s stands alone", word)
+		case !is:
+			if err := a.checkPhase(word); err != nil {
+				return a, err
+			}
 		case is && key == "condition" && value == "":
 			return a, errors.New("condition=: want the type of a condition, such as condition=Ready")
 		case is && key != "condition":

@@ -161,6 +161,8 @@ func TestInvalidActsForEveryResource(t *testing.T) {
 		"user a\n  patch widget web spec=[1]2":                 `unexpected "2" after the JSON value`,
 		"user a\n  wait widget web":                            "want wait widget NAME PHASE, PATH=VALUE",
 		"user a\n  wait widget web gone spec.a=1":              "gone stands alone",
+		"user a\n  wait claim data Gone":                       `phase "Gone" of a claim: want one of Pending, Bound, Lost, or exists or gone`,
+		"user a\n  wait pod web Running|Bound":                 `phase "Bound" of a pod: want one of Pending, Running`,
 		"user a\n  wait widget web condition=":                 "want the type of a condition",
 		"user a\n  wait widget web spec..a=1":                  `path "spec..a"`,
 		"user a\n  delete widget":                              "want delete widget NAME",
@@ -219,7 +221,7 @@ func FuzzAct(f *testing.F) {
 	for _, act := range []string{
 		"create claim data 1Gi class=", "delete pod web now=true", "apply a.yaml", "apply {apiVersion: v1, kind: Pod, metadata: {name: p}}",
 		`patch widget a/web spec.size=2Gi spec.x={"a": [1, "b c"]} metadata.labels.a\.b="c  d"`, "wait widget web spec.a[1].b=c|d condition=Ready",
-		"wait claim data Bound|Lost", "delete things.example.com a", "request DELETE /api/v1/namespaces/default/pods/web as=me", "let crash attacher",
+		"wait claim data Bound|Lost", "wait claim data 2Gi", "delete things.example.com a", "request DELETE /api/v1/namespaces/default/pods/web as=me", "let crash attacher",
 	} {
 		f.Add(act)
 	}
