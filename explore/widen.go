@@ -96,9 +96,9 @@ func (e *search) tryWhole(schedule sim.Schedule) error {
 	if _, err := e.runUncounted(made); err != nil {
 		return err
 	}
-	small := *e
-	e.scenario, e.defaultRun, e.whole = e.whole.scenario, e.whole.defaultRun, nil
-	defer func() { e.scenario, e.defaultRun, e.whole = small.scenario, small.defaultRun, small.whole }()
+	scenario, defaultRun, whole := e.scenario, e.defaultRun, e.whole
+	e.scenario, e.defaultRun, e.whole = whole.scenario, whole.defaultRun, nil
+	defer func() { e.scenario, e.defaultRun, e.whole = scenario, defaultRun, whole }()
 	recording := &sim.RecordingStrategy{Strategy: &sameMoves{madeMoves: made}}
 	r, err := e.runUncounted(recording)
 	if err == nil && e.failed(r) {
@@ -130,7 +130,7 @@ func (m *madeMoves) Decide(d *sim.Decision) sim.Move {
 	return move
 }
 
-// sameMoves is a Strategy that makes the same moves in a world with more processes. The others run when the
+// sameMoves is a Strategy that makes the same moves in a world with more processes. The others run while the
 // next move cannot be made, and at the end.
 type sameMoves struct {
 	*madeMoves
@@ -152,6 +152,9 @@ func (m *sameMoves) Decide(d *sim.Decision) sim.Move {
 		switch t := d.Task(i); {
 		case next.event == "" && trace.TrimTaskNumber(t.Name()) == next.task:
 			m.next++
+			if action, calls := t.Pending(); !calls || !next.fault.Applies(action) {
+				next.fault = sim.Fault{}
+			}
 			return sim.Move{Option: i, Fault: next.fault}
 		case other < 0 && !m.processes[t.Process()]:
 			other = i

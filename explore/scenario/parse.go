@@ -172,9 +172,11 @@ func (p *parser) header(words string) error {
 			err = errors.New("drivers: want array, or names of drivers of the test")
 		}
 	case "components":
-		p.s.Components = []string{}
-		if value != noComponents {
-			p.s.Components = list(value)
+		switch p.s.Components = list(value); {
+		case value == noComponents:
+			p.s.Components = []string{}
+		case len(p.s.Components) == 0:
+			err = errors.New("components: want names of components, or " + noComponents)
 		}
 	case "definitions":
 		if p.s.Definitions = list(value); len(p.s.Definitions) == 0 {

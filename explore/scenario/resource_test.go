@@ -167,6 +167,7 @@ func TestInvalidActsForEveryResource(t *testing.T) {
 		"user a\n  wait widget web spec..a=1":                  `path "spec..a"`,
 		"user a\n  delete widget":                              "want delete widget NAME",
 		"user a\n  delete widget web now=true":                 `unknown option "now="`,
+		"components:\nuser a":                                  "line 1: components: want names of components, or none",
 		"definitions:\nuser a":                                 "line 1: definitions: want the paths",
 		"user a\n  apply\n    kind: [\n  delete claim data":    "line 2: apply: ",
 		"user a\n  apply\n  delete claim data":                 "line 2: apply: no object in the manifest",
