@@ -41,7 +41,8 @@ func TestDemoAfterAKilledDemo(t *testing.T) {
 					t.Fatal(err)
 				}
 				killed := command(append(args, "--json")...)
-				killed.Stdout = writes
+				var stderr strings.Builder
+				killed.Stdout, killed.Stderr = writes, &stderr
 				if err := errors.Join(killed.Start(), writes.Close()); err != nil {
 					t.Fatal(err)
 				}
@@ -51,7 +52,7 @@ func TestDemoAfterAKilledDemo(t *testing.T) {
 				err = killed.Process.Kill()
 				_ = killed.Wait()
 				if err != nil || lines.Text() == "" {
-					t.Fatalf("not killed: %v", err)
+					t.Fatalf("not killed: %v; stderr %q", err, stderr.String())
 				}
 
 				status, shown, errs := volsim(t.Context(), args...)

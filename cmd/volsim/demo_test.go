@@ -13,8 +13,10 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/volsim/volsim/internal/testcheck"
 	"github.com/volsim/volsim/plugins/loop"
 	"github.com/volsim/volsim/plugins/lvm"
+	"github.com/volsim/volsim/sim/trace"
 )
 
 // volsim runs the command line.
@@ -218,5 +220,29 @@ func TestDemoCleansUpAfterAClosedPipe(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("leaked %v (%v)", left, err)
+	}
+}
+
+func TestCapacitiesSeen(t *testing.T) {
+	const cache, resource = "scheduler/cache csistoragecapacities", "csistoragecapacities"
+	deliver := func(task, verb, object, detail string) trace.Record {
+		return trace.Record{
+			Task: task, Action: trace.Action{Kind: trace.KindDeliver, Verb: verb, Object: object}, Outcome: trace.Outcome{Detail: detail},
+		}
+	}
+	one, two := resource+"/kube-system/one", resource+"/kube-system/two"
+	for name, tt := range map[string]struct {
+		records []trace.Record
+		want    int
+	}{
+		"events": {[]trace.Record{deliver(cache, "LIST", resource, "0 items rv=3"), deliver(cache, "ADDED", one, "rv=4"), deliver(cache, "ADDED", two, "rv=5")}, 2},
+		"one in the list": {[]trace.Record{
+			deliver(cache, "LIST", resource, "1 items rv=4"), deliver(cache, "MODIFIED", one, "rv=5"), deliver(cache, "ADDED", two, "rv=6"),
+		}, 2},
+		"both in the list": {[]trace.Record{deliver(cache, "LIST", resource, "2 items rv=5")}, 2},
+		"one changes":      {[]trace.Record{deliver(cache, "ADDED", one, "rv=4"), deliver(cache, "MODIFIED", one, "rv=5")}, 1},
+		"another cache":    {[]trace.Record{deliver("provisioner/cache "+resource, "LIST", resource, "2 items rv=5")}, 0},
+	} {
+		t.Run(name, func(t *testing.T) { testcheck.Equal(t, "capacities", tt.want, capacitiesSeen(tt.records)) })
 	}
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/volsim/volsim/cluster"
 	"github.com/volsim/volsim/sim/trace"
@@ -87,12 +89,8 @@ func (s *demoRun) waitingClaim(ctx context.Context) error {
 	if err := s.createClaim(ctx); err != nil {
 		return err
 	}
-	published := map[string]bool{}
-	err := s.schedulerSees(ctx, "the capacity of both nodes", func(r trace.Record) bool {
-		if strings.HasPrefix(r.Object, "csistoragecapacities/") {
-			published[r.Object] = true
-		}
-		return len(published) == 2 || r.Object == "csistoragecapacities" && strings.HasPrefix(r.Detail, "2 items")
+	err := s.cluster.Wait(ctx, "the scheduler to see the capacity of both nodes", func() bool {
+		return capacitiesSeen(s.cluster.Trace().Records()) >= 2
 	})
 	if err != nil {
 		return err
@@ -105,6 +103,26 @@ func (s *demoRun) waitingClaim(ctx context.Context) error {
 		}
 		return false
 	})
+}
+
+// capacitiesSeen returns how many published capacities the scheduler's cache has got, by its last list and since.
+func capacitiesSeen(records []trace.Record) int {
+	seen := 0
+	for _, r := range records {
+		if r.Kind != trace.KindDeliver || r.Err != nil || !strings.HasPrefix(r.Task, "scheduler/") {
+			continue
+		}
+		switch one := strings.HasPrefix(r.Object, "csistoragecapacities/"); {
+		case r.Object == "csistoragecapacities":
+			count, _, _ := strings.Cut(r.Detail, " ") // "2 items rv=7"
+			seen, _ = strconv.Atoi(count)
+		case one && r.Verb == string(watch.Added):
+			seen++
+		case one && r.Verb == string(watch.Deleted):
+			seen--
+		}
+	}
+	return seen
 }
 
 func (s *demoRun) createClaim(ctx context.Context) error {
