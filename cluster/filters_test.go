@@ -38,6 +38,10 @@ func TestCapacitiesCostNoSteps(t *testing.T) {
 	if steps("csidrivers") || steps("csistoragecapacities") {
 		t.Error("a step for the first list")
 	}
+	publish("first")
+	if !steps("csistoragecapacities") {
+		t.Error("no step for the capacity of a class that is not known yet")
+	}
 	testcheck.Must(storage.StorageClasses().Create(ctx, &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "published"}, Provisioner: "publisher",
 		VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),

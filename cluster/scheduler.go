@@ -29,13 +29,16 @@ func schedulerFilters(caches func() informers.SharedInformerFactory) []fake.Filt
 	publishes := func(obj fake.Object) bool {
 		return obj != nil && ptr.Deref(obj.(*storagev1.CSIDriver).Spec.StorageCapacity, false)
 	}
-	matters := func(obj fake.Object) bool { // the capacity of a class whose claims wait for the scheduler
+	matters := func(obj fake.Object) bool { // the capacity of a class whose claims wait for the scheduler, or whose class is not known yet
 		if obj == nil {
 			return false
 		}
 		storage := caches().Storage().V1()
 		class, err := storage.StorageClasses().Lister().Get(obj.(*storagev1.CSIStorageCapacity).StorageClassName)
-		if err != nil || ptr.Deref(class.VolumeBindingMode, "") != storagev1.VolumeBindingWaitForFirstConsumer {
+		if err != nil {
+			return true
+		}
+		if ptr.Deref(class.VolumeBindingMode, "") != storagev1.VolumeBindingWaitForFirstConsumer {
 			return false
 		}
 		driver, err := storage.CSIDrivers().Lister().Get(class.Provisioner)

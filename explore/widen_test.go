@@ -134,7 +134,10 @@ func noter() cluster.Component {
 				claim, err := p.Client.CoreV1().PersistentVolumeClaims(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 				if apierrors.IsNotFound(err) {
 					delete(noted, key.Name)
-					return 0, notFoundIsFine(notes.Delete(ctx, key.Name, metav1.DeleteOptions{}))
+					if err = notes.Delete(ctx, key.Name, metav1.DeleteOptions{}); apierrors.IsNotFound(err) {
+						err = nil
+					}
+					return 0, err
 				}
 				if err != nil || noted[key.Name] {
 					return 0, err
@@ -147,13 +150,6 @@ func noter() cluster.Component {
 			}, nil
 		},
 	})
-}
-
-func notFoundIsFine(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }
 
 // A rule that is violated at rest in the smaller world is also checked in the whole one, in which the failure has its
